@@ -1,0 +1,44 @@
+# The doors of the house. Each target makes .venv and installs what it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*.hpp core/*/*.hpp bindings/*)
+
+.PHONY: demo test lint format bench docs clean
+demo: .venv/installed
+	$(BIN)/multimargin demo
+
+test: .venv/developer
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/developer
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/clang-format --dry-run -Werror $(wildcard core/*.hpp core/*/*.hpp bindings/*)
+
+format: .venv/developer
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(wildcard core/*.hpp core/*/*.hpp bindings/*)
+
+bench: .venv/developer
+	$(BIN)/python -m pip install -q --group bench
+	$(BIN)/python benchmarks/run_all.py
+
+clean:
+	rm -rf .venv build
+
+.venv/pip:
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --upgrade "pip>=25.1"
+	touch $@
+
+# An editable install: Python edits take effect at once, C++ edits rebuild at the next make.
+.venv/installed: .venv/pip $(SOURCES)
+	$(BIN)/python -m pip install -q -e ".[all]"
+	touch $@
+
+.venv/developer: .venv/installed
+	$(BIN)/python -m pip install -q --group dev
+	touch $@

@@ -1,0 +1,11 @@
+// The native module: each room of the core has its own bind_<room>.cpp, registered here.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+void bind_control(nb::module_& m);
+
+NB_MODULE(_core, m) {
+    m.doc() = "Native core of multimargin. Not public: use the estimators.";
+    bind_control(m);
+}

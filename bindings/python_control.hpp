@@ -1,0 +1,22 @@
+#pragma once
+// Control seen from Python: report() calls the recorder, check_interrupt() lets Python's signal handlers run.
+#include <nanobind/nanobind.h>
+
+#include "core/control.hpp"
+
+namespace multimargin {
+
+class PythonControl final : public Control {
+  public:
+    // report: callable (pass, time, primal or None, dual or None) -> bool, or None.
+    PythonControl(nanobind::object report, double time_limit) : Control(time_limit), report_(std::move(report)) {}
+
+  protected:
+    bool report(const Progress& p) override;
+    void check_interrupt() override;
+
+  private:
+    nanobind::object report_;
+};
+
+}  // namespace multimargin

@@ -1,0 +1,90 @@
+#pragma once
+// How the outside world talks to a running solver: progress, time limit, a callback that may stop it, Ctrl-C.
+//
+// A solver calls tick() once per pass, and poll() every few rows, both from the thread that called the solver.
+// Worker threads only look at stopped(). poll() costs a counter increment, and a look at the clock and at the
+// outside world a few times a second; that keeps the answer to Ctrl-C below 0.2 s however long a pass is.
+
+#include <atomic>
+#include <chrono>
+#include <limits>
+
+namespace multimargin {
+
+struct Progress {
+    int pass = 0;
+    double time = 0.0;  // seconds since the solver started
+    bool evaluated = false;  // whether primal and dual were computed at this pass
+    double primal = std::numeric_limits<double>::quiet_NaN();
+    double dual = std::numeric_limits<double>::quiet_NaN();
+};
+
+enum class Status { converged, max_iter, time_limit, stopped };
+
+class Control {
+  public:
+    explicit Control(double time_limit) : time_limit_(time_limit), start_(Clock::now()), last_look_(start_) {}
+    virtual ~Control() = default;
+    Control(const Control&) = delete;
+    Control& operator=(const Control&) = delete;
+
+    double elapsed() const { return seconds_since(start_); }
+    bool stopped() const { return stop_.load(std::memory_order_relaxed); }
+    Status reason() const { return reason_; }
+
+    // Reports a finished pass. True: the solver must stop cleanly and return what it has.
+    bool tick(const Progress& progress) {
+        if (report(progress)) stop(Status::stopped);
+        look();
+        return stopped();
+    }
+
+    // Called inside a pass. True: leave the pass now. Throws if the outside world was interrupted.
+    bool poll() {
+        return ++polls_ % polls_per_clock_read == 0 ? poll_now() : stopped();
+    }
+
+    // The same without sparing the clock, for a thread that only waits.
+    bool poll_now() {
+        if (seconds_since(last_look_) > seconds_between_looks) look();
+        return stopped();
+    }
+
+    // Tells the workers to leave when the calling thread is about to throw.
+    void abandon() { stop_.store(true, std::memory_order_relaxed); }
+
+  protected:
+    // True asks the solver to stop. May throw.
+    virtual bool report(const Progress& progress) = 0;
+    // Throws when the user wants out (Ctrl-C).
+    virtual void check_interrupt() = 0;
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    static constexpr unsigned polls_per_clock_read = 16;
+    static constexpr double seconds_between_looks = 0.05;
+
+    static double seconds_since(Clock::time_point then) {
+        return std::chrono::duration<double>(Clock::now() - then).count();
+    }
+
+    void look() {
+        last_look_ = Clock::now();
+        check_interrupt();
+        if (elapsed() > time_limit_) stop(Status::time_limit);
+    }
+
+    void stop(Status why) {
+        if (!stopped()) reason_ = why;
+        stop_.store(true, std::memory_order_relaxed);
+    }
+
+    double time_limit_;
+    Clock::time_point start_;
+    Clock::time_point last_look_;
+    unsigned polls_ = 0;
+    Status reason_ = Status::stopped;
+    std::atomic<bool> stop_{false};
+};
+
+}  // namespace multimargin

@@ -1,0 +1,15 @@
+"""Errors a user can act on. Every message says subject, rule, value and remedy."""
+
+__all__ = ["FileFormatError", "InputError", "ModelFileError"]
+
+
+class InputError(ValueError):
+    """Input that breaks a rule, found before any work started."""
+
+
+class FileFormatError(InputError):
+    """A data file that cannot be read; the message starts with ``path:line:`` where a line is to blame."""
+
+
+class ModelFileError(InputError):
+    """A model file that is foreign, damaged, truncated or from a newer version."""
