@@ -46,7 +46,7 @@ class SeparableBlock {
 
     MULTIMARGIN_SIMD double pass(std::span<const std::int32_t> order, bool shrink, Control& control, bool on_caller) {
         const Chunk<T> zero{}, one = zero + T(1);
-        std::vector<Chunk<T>> worst(static_cast<std::size_t>(2 * chunks_));
+        Buffer<Chunk<T>> worst(static_cast<std::size_t>(2 * chunks_));
         Chunk<T>*highest = worst.data(), *lowest = worst.data() + chunks_;
         Chunk<T> scores[max_chunks], steps[max_chunks];
         int at[max_chunks], moved[max_chunks];
@@ -106,7 +106,7 @@ class SeparableBlock {
         const Chunk<T> zero{}, one = zero + T(1);
         const Chunk<T> tiny = zero + static_cast<T>(share);
         const std::size_t n = static_cast<std::size_t>(chunks_);
-        std::vector<Chunk<T>> partial(3 * n);
+        Buffer<Chunk<T>> partial(3 * n);
         Chunk<T>*hinge = partial.data(), *linear = hinge + n, *cross = linear + n;
         Chunk<T> scores[max_chunks];
         int at[max_chunks];
@@ -134,7 +134,7 @@ class SeparableBlock {
             }
         }
         flush();
-        std::vector<Chunk<T>> squares(n);
+        Buffer<Chunk<T>> squares(n);
         for (Index j = 0; j <= x_.cols(); ++j) {
             for (int k = 0; k < chunks_; ++k) {
                 const Chunk<T> v = state_[static_cast<std::size_t>(j * chunks_ + k)];
