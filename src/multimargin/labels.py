@@ -293,6 +293,9 @@ def _from_column(y: NDArray[Any], names: Any, subject: str) -> LabelMatrix:
     if y.dtype.kind == "f":
         unknown = np.isnan(y)
     known = y[~unknown]
+    if known.dtype.kind == "f" and np.any(np.isinf(known)):
+        msg = f"Input {subject} contains infinity. {FORMS}."
+        raise InputError(msg)
     if known.dtype.kind == "f" and np.any(known != np.floor(known)):
         msg = f"Unknown label type: {type_of_target(known)}. A 1-D {subject} holds the two classes of one label. {FORMS}."
         raise InputError(msg)
@@ -357,6 +360,9 @@ def _check(labels: LabelMatrix, n_samples: int | None, subject: str) -> None:
         raise InputError(msg)
     if labels.n_labels == 0:
         msg = f"{subject} names no label at all: it has shape {labels.positives.shape}. Give at least one label."
+        raise InputError(msg)
+    if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
+        msg = f"{subject} holds no known label at all: every cell is NaN. Give at least one known cell."
         raise InputError(msg)
     if len(labels.names) != labels.n_labels:
         msg = f"{len(labels.names)} label names were given for the {labels.n_labels} columns of {subject}."

@@ -272,7 +272,7 @@ def check_prior(
     diagonal = np.diag(R)
     if np.any(diagonal <= 0):
         worst = int(np.argmin(diagonal))
-        msg = f"prior must have a positive diagonal; it is {diagonal[worst]:.3g} for label {names[worst]!r}. {REMEDY}"
+        msg = f"prior must have a positive diagonal; it is {diagonal[worst]:.3g} for label {_name(names, worst)!r}. {REMEDY}"
         raise InputError(msg)
     return np.ascontiguousarray(_clip_eigenvalues(R), dtype=dtype)
 
@@ -297,9 +297,13 @@ def _check_low_rank(prior: LowRankPrior, names: Any, dtype: type[np.floating[Any
     total = diagonal + np.einsum("lr,lr->l", factor, factor)
     if np.any(total <= 0):
         worst = int(np.argmin(total))
-        msg = f"prior must have a positive diagonal; it is 0 for label {names[worst]!r}. Give it a factor or a diagonal entry."
+        msg = f"prior must have a positive diagonal; it is 0 for label {_name(names, worst)!r}. Give it a factor or a diagonal entry."
         raise InputError(msg)
     return LowRankPrior(np.ascontiguousarray(factor, dtype=dtype), np.ascontiguousarray(diagonal, dtype=dtype))
+
+
+def _name(names: Any, position: int) -> Any:
+    return np.asarray(names, dtype=object).tolist()[position]
 
 
 def _aligned(frame: Any, names: Any) -> NDArray[np.float64]:

@@ -65,6 +65,9 @@ def _sample_weights(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.float6
     if not np.all(np.isfinite(weight)) or np.any(weight < 0):
         msg = f"sample_weight must be finite and not negative; its minimum is {np.min(weight)}."
         raise InputError(msg)
+    if not weight.any():
+        msg = "sample_weight must not be all zero: there would be nothing to train on. Weight at least one row."
+        raise InputError(msg)
     return (weight, None) if weight.ndim == 1 else (np.ones(n), weight)
 
 
@@ -86,7 +89,7 @@ def _class_weights(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.float64
 
 
 def _pair(weight: Any, labels: LabelMatrix, column: int) -> tuple[float, float]:
-    name = labels.names[column]
+    name = labels.names.tolist()[column]
     if not isinstance(weight, Mapping):
         msg = f"class_weight of label {name!r} must be a mapping such as {{0: 1.0, 1: 5.0}}; got {weight!r}."
         raise InputError(msg)

@@ -236,7 +236,7 @@ def _check_diagonally_dominant(prior: NDArray[Any] | LowRankPrior | None, names:
     worst = int(np.argmin(slack))
     if slack[worst] < -1e-6 * R[worst, worst]:
         msg = (
-            f"loss='prior' needs a diagonally dominant prior; for label {names[worst]!r} the diagonal is {R[worst, worst]:.4g} "
+            f"loss='prior' needs a diagonally dominant prior; for label {names.tolist()[worst]!r} the diagonal is {R[worst, worst]:.4g} "
             f"but the other entries of its row sum to {np.abs(R[worst]).sum() - R[worst, worst]:.4g} in absolute value. Use "
             "loss='hamming', or shrink the prior towards the identity."
         )
