@@ -2,7 +2,8 @@
 
 Iterative stratification [1]_ deals the rows of the rarest label first, each to the part that wants it most,
 then those of the next label, and so on. Here the parts have exactly the sizes asked for (folds differ by at
-most one row), rows without labels are spread evenly, unknown cells count as absent, and a sparse Y stays sparse.
+most one row), rows without labels are spread evenly, unknown cells count as absent, and a sparse Y is not
+densified.
 
 References
 ----------
