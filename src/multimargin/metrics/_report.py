@@ -237,7 +237,7 @@ def _cell(value: float | None, key: str = "") -> str:
     if value is None:
         return ""
     if key in COUNTS:
-        return f"{value:.10g}"
+        return f"{value:.0f}" if float(value).is_integer() else f"{value:.2f}"
     return "-" if math.isnan(value) else f"{value:.4f}"
 
 
