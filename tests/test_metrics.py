@@ -48,7 +48,7 @@ def mean_of(values, undefined, best=1.0, worst=0.0):
 
 
 def brute_rows(Y, S, undefined):
-    """Evaluate the definitions row by row; P@k, one-error and nDCG as means over the orders of tied labels."""
+    """Evaluate the definitions row by row; P@k, one-error and nDCG as means over orders of tied labels."""
     values = {name: [] for name in ("ranking-loss", "coverage", "one-error", "lrap", "precision@2", "ndcg@2")}
     for y, s in zip(Y, S, strict=True):
         known = [j for j in range(len(y)) if not np.isnan(y[j])]
