@@ -33,3 +33,13 @@ def fit_linear_m3l(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+def stratify(
+    offsets: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    labels: int,
+    sizes: NDArray[np.int64],
+    shares: NDArray[np.int64],
+    seed: int,
+    shuffle: bool,
+    fold_of_row: NDArray[np.int32],
+) -> None: ...
