@@ -53,7 +53,7 @@ def test_minus_one_form_returns_minus_one():
     np.testing.assert_array_equal(give_back(read_labels(Y)), Y)
 
 
-@pytest.mark.parametrize("y", [np.array([0, 1, 1]), np.array(["no", "yes", "no"]), np.array([True, False, True]), [2, 5, 5]])
+@pytest.mark.parametrize("y", [[0, 1, 1], ["no", "yes", "no"], [True, False, True], [2, 5, 5]])
 def test_one_dimensional_y(y):
     labels = read_labels(y)
     assert labels.n_labels == 1

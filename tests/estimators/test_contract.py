@@ -202,7 +202,8 @@ def test_verbose_prints_to_standard_error(Estimator, problem, capsys):
 
 def test_works_in_pipeline_and_grid_search(Estimator, problem):
     X, Y = problem
-    search = GridSearchCV(make_pipeline(StandardScaler(), Estimator()), {f"{Estimator.__name__.lower()}__C": [0.1, 1.0]}, cv=3)
+    grid = {f"{Estimator.__name__.lower()}__C": [0.1, 1.0]}
+    search = GridSearchCV(make_pipeline(StandardScaler(), Estimator()), grid, cv=3)
     search.fit(X, Y)
     assert search.best_estimator_.predict(X).shape == Y.shape
     assert search.score(X, Y) == np.mean(np.all(search.predict(X) == Y, axis=1))

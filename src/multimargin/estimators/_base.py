@@ -48,7 +48,10 @@ class Problem:
         """X for the native core."""
         if sp.issparse(self.X):
             return _core.csr_rows(
-                self.X.data, self.X.indices.astype(np.int32, copy=False), self.X.indptr.astype(np.int64), self.X.shape[1]
+                self.X.data,
+                self.X.indices.astype(np.int32, copy=False),
+                self.X.indptr.astype(np.int64),
+                self.X.shape[1],
             )
         return _core.dense_rows(self.X)
 
