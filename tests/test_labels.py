@@ -116,7 +116,6 @@ WRONG = {
     "empty list": ([], "no rows"),
     "no labels": (np.zeros((3, 0)), "no label at all"),
     "only empty sets": ([set(), set()], "no label at all"),
-    "nothing known": (np.full((2, 2), np.nan), "no known label"),
     "none": (None, "None"),
     "three dimensions": (np.zeros((2, 2, 2)), "dimensions"),
     "a number": (3, "dimensions"),

@@ -307,8 +307,8 @@ def _from_column(y: NDArray[Any], names: Any, subject: str) -> LabelMatrix:
         raise InputError(msg) from None
     if len(values) > 2:
         msg = (
-            f"Only binary classification is supported. The type of the target is {type_of_target(known)}: 1-D {subject} "
-            f"has {len(values)} classes ({_some(values)}). For several classes or labels give an indicator matrix "
+            f"Only binary classification is supported. The type of the target is {type_of_target(known)}: 1-D "
+            f"{subject} has {len(values)} classes ({_some(values)}). For several classes or labels give an indicator matrix "
             "(sklearn.preprocessing.label_binarize) or a list of label sets."
         )
         raise InputError(msg)
@@ -352,8 +352,8 @@ def _labels(
 def _check(labels: LabelMatrix, n_samples: int | None, subject: str) -> None:
     if n_samples is not None and labels.n_samples != n_samples:
         msg = (
-            f"X has {n_samples} rows but {subject} has {labels.n_samples}: inconsistent numbers of samples. Every row of "
-            f"X needs its row of {subject}."
+            f"X has {n_samples} rows but {subject} has {labels.n_samples}: inconsistent numbers of samples. Every row "
+            f"of X needs its row of {subject}."
         )
         raise InputError(msg)
     if labels.n_samples == 0:
@@ -361,9 +361,6 @@ def _check(labels: LabelMatrix, n_samples: int | None, subject: str) -> None:
         raise InputError(msg)
     if labels.n_labels == 0:
         msg = f"{subject} names no label at all: it has shape {labels.positives.shape}. Give at least one label."
-        raise InputError(msg)
-    if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
-        msg = f"{subject} holds no known label at all: every cell is NaN. Give at least one known cell."
         raise InputError(msg)
     if len(labels.names) != labels.n_labels:
         msg = f"{len(labels.names)} label names were given for the {labels.n_labels} columns of {subject}."

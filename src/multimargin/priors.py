@@ -277,7 +277,8 @@ def check_prior(
     diagonal = np.diag(R)
     if np.any(diagonal <= 0):
         worst = int(np.argmin(diagonal))
-        msg = f"prior must have a positive diagonal; it is {diagonal[worst]:.3g} for label {_name(names, worst)!r}. {REMEDY}"
+        where = f"it is {diagonal[worst]:.3g} for label {_name(names, worst)!r}"
+        msg = f"prior must have a positive diagonal; {where}. {REMEDY}"
         raise InputError(msg)
     return np.ascontiguousarray(_clip_eigenvalues(R), dtype=dtype)
 

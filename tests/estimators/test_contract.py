@@ -226,6 +226,7 @@ WRONG_FITS = {
     "no rows": (lambda X, Y: (X[:0], Y[:0]), {}, "0 sample"),
     "rows differ": (lambda X, Y: (X, Y[:-1]), {}, "X has 60 rows but Y has 59"),
     "bad labels": (lambda X, Y: (X, Y + 1), {}, "got values"),
+    "nothing known": (lambda X, Y: (X, np.full(Y.shape, np.nan)), {}, "no known label"),
     "C": (lambda X, Y: (X, Y), {"C": 0.0}, "'C' parameter"),
     "tol": (lambda X, Y: (X, Y), {"tol": -1.0}, "'tol' parameter"),
     "max_iter": (lambda X, Y: (X, Y), {"max_iter": 0}, "'max_iter' parameter"),

@@ -20,6 +20,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multimargin import _core
+from multimargin.errors import InputError
 from multimargin.estimators._monitor import Certificate, Monitor, Progress
 from multimargin.estimators._weights import CellCosts, cell_costs
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
@@ -130,6 +131,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         labels = read_labels(y, n_samples=X.shape[0])
+        if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
+            msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
+            raise InputError(msg)
         constant, value = _constant_labels(labels)
         problem = Problem(
             X=X,

@@ -58,8 +58,8 @@ def _sample_weights(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.float6
         weight = np.full(n, float(weight))
     if weight.shape not in ((n,), (n, n_labels)):
         msg = (
-            f"sample_weight must have shape ({n},), a weight per row, or ({n}, {n_labels}), a weight per row and label; "
-            f"got sample_weight.shape == {weight.shape}."
+            f"sample_weight must have shape ({n},), a weight per row, or ({n}, {n_labels}), a weight per row and "
+            f"label; got sample_weight.shape == {weight.shape}."
         )
         raise InputError(msg)
     if not np.all(np.isfinite(weight)) or np.any(weight < 0):

@@ -27,8 +27,8 @@ class LinearM3L(LinearModel):
         P(Z) = \tfrac12 \operatorname{tr}(Z R^+ Z^\top)
                + \sum_{i,l} c_{il} \max(0,\; m_{il} - y_{il}\, z_l^\top x_i)
 
-    where :math:`y_{il} \in \{-1, 1\}` says whether row i has label l, :math:`c_{il} = C \cdot \text{weights}` is the cost
-    of a cell (0 for an unknown label), and :math:`m_{il}` the margin: 1 for the Hamming loss,
+    where :math:`y_{il} \in \{-1, 1\}` says whether row i has label l, :math:`c_{il} = C \cdot \text{weights}` is the
+    cost of a cell (0 for an unknown label), and :math:`m_{il}` the margin: 1 for the Hamming loss,
     :math:`y_{il} (R y_i)_l` for ``loss="prior"``. With ``prior=None``, R is the identity and the model is one-vs-all:
     ``LinearSVC(loss="hinge", C=C)`` label by label.
 
@@ -97,8 +97,8 @@ class LinearM3L(LinearModel):
     Notes
     -----
     A pass costs one multiply-add per stored entry of X and label, plus :math:`L^2` per row for a dense prior or
-    :math:`rL` for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and ``n_samples x n_labels`` +
-    ``n_features x n_labels`` numbers of X's precision.
+    :math:`rL` for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and
+    ``n_samples x n_labels`` + ``n_features x n_labels`` numbers of X's precision.
 
     The authors' C is half of ours.
 
@@ -239,6 +239,7 @@ def _check_diagonally_dominant(prior: NDArray[Any] | LowRankPrior | None, names:
         msg = (
             f"loss='prior' needs a diagonally dominant prior; for label {names.tolist()[worst]!r} the diagonal is "
             f"{R[worst, worst]:.4g} but the other entries of its row sum to "
-            f"{np.abs(R[worst]).sum() - R[worst, worst]:.4g} in absolute value. Use loss='hamming', or shrink the prior towards the identity."
+            f"{np.abs(R[worst]).sum() - R[worst, worst]:.4g} in absolute value. Use loss='hamming', or shrink the prior "
+            "towards the identity."
         )
         raise InputError(msg)
