@@ -4,8 +4,10 @@
 namespace nb = nanobind;
 
 void bind_control(nb::module_& m);
+void bind_readers(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
     bind_control(m);
+    bind_readers(m);
 }
