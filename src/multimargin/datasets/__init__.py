@@ -1,5 +1,6 @@
 """Multi-label data: readers of files, a catalogue of known sets, embedded real data, a synthetic generator."""
 
+from multimargin.datasets.digits import DigitSplit, load_digit_attributes, load_digit_strips
 from multimargin.datasets.formats import (
     Dataset,
     read,
@@ -10,9 +11,14 @@ from multimargin.datasets.formats import (
     read_parquet,
     read_xmc,
 )
+from multimargin.datasets.synthetic import make_clique_labels
 
 __all__ = [
     "Dataset",
+    "DigitSplit",
+    "load_digit_attributes",
+    "load_digit_strips",
+    "make_clique_labels",
     "read",
     "read_arff",
     "read_csv",
