@@ -1,5 +1,6 @@
-"""Multi-label data: readers of files, a catalogue of known sets, embedded real data, a synthetic generator."""
+"""Multi-label data: file readers, a catalogue of known sets, embedded real data, a synthetic generator."""
 
+from multimargin.datasets.catalogue import Facts, available, load
 from multimargin.datasets.digits import DigitSplit, load_digit_attributes, load_digit_strips
 from multimargin.datasets.formats import (
     Dataset,
@@ -16,6 +17,9 @@ from multimargin.datasets.synthetic import make_clique_labels
 __all__ = [
     "Dataset",
     "DigitSplit",
+    "Facts",
+    "available",
+    "load",
     "load_digit_attributes",
     "load_digit_strips",
     "make_clique_labels",

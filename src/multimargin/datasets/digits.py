@@ -19,8 +19,8 @@ __all__ = ["DigitSplit", "load_digit_attributes", "load_digit_strips"]
 _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
 
-# Which digits have which stroke, judged by the shapes people draw in this collection: the 7 has a cross bar, the 4 is
-# open at the top, the 9 has a curved tail, the 1 often has a foot.
+# Which digits have which stroke, judged by the shapes people draw in this collection: the 7 has a cross
+# bar, the 4 is open at the top, the 9 has a curved tail, the 1 often has a foot.
 STROKES: dict[str, tuple[int, ...]] = {
     "closed loop": (0, 6, 8, 9),
     "upper loop": (8, 9),
@@ -32,18 +32,18 @@ STROKES: dict[str, tuple[int, ...]] = {
     "diagonal": (2, 7),
     "crossing strokes": (4, 7, 8),
     "narrow waist": (3, 8),
-    "left side, above": (0, 4, 5, 6, 8, 9),
-    "left side, below": (0, 6, 8),
-    "right side, above": (0, 2, 3, 7, 8, 9),
-    "open to the left, above": (2, 3, 7),
-    "open to the left, below": (3, 5, 9),
-    "open to the right, above": (5, 6),
-    "loose end, top right": (4, 5, 6),
-    "loose end, bottom left": (3, 5, 7, 9),
+    "upper left side": (0, 4, 5, 6, 8, 9),
+    "lower left side": (0, 6, 8),
+    "upper right side": (0, 2, 3, 7, 8, 9),
+    "upper gap to the left": (2, 3, 7),
+    "lower gap to the left": (3, 5, 9),
+    "upper gap to the right": (5, 6),
+    "end at top right": (4, 5, 6),
+    "end at bottom left": (3, 5, 7, 9),
 }
 
-# Three unseen digits each. Every stroke is present and absent among the seen ones, each digit is unseen once or twice,
-# and unseen digits differ from each other in at least seven strokes.
+# Three unseen digits each. Every stroke is present and absent among the seen ones, each digit is unseen
+# once or twice, and unseen digits differ from each other in at least seven strokes.
 UNSEEN = ((0, 3, 5), (0, 4, 5), (1, 7, 8), (1, 7, 9), (2, 4, 6), (2, 6, 9))
 
 # The label graph of the strips: pairs that like to appear together, and look-alikes that avoid each other.
@@ -69,17 +69,18 @@ class DigitSplit(NamedTuple):
 def load_digit_attributes() -> Bunch:
     """Return handwritten digits described by 18 strokes, with splits into seen and unseen digits.
 
-    The 1797 images of 8 x 8 pixels bundled with scikit-learn; the labels of an image are the strokes of its digit, as in
-    attribute-based zero-shot learning. Each stroke belongs to two to six digits, and any two digits differ in
-    at least four strokes.
+    The 1797 images of 8 x 8 pixels bundled with scikit-learn; the labels of an image are the strokes of its
+    digit, as in attribute-based zero-shot learning. Each stroke belongs to two to six digits, and any two
+    digits differ in at least four strokes.
 
     Returns
     -------
     Bunch
-        ``X`` (1797, 64), pixels in [0, 1]; ``Y`` (1797, 18), int8, the strokes; ``digit`` (1797,), the digit drawn;
-        ``signatures`` (10, 18), int8, the strokes of each digit; ``label_names``, the strokes; ``feature_names``;
-        ``splits``, six :class:`DigitSplit` with three unseen digits each, such that every stroke is both present
-        and absent among the seen digits; ``images`` (1797, 8, 8); ``description``.
+        ``X`` (1797, 64), pixels in [0, 1]; ``Y`` (1797, 18), int8, the strokes; ``digit`` (1797,), the
+        digit drawn; ``signatures`` (10, 18), int8, the strokes of each digit; ``label_names``, the strokes;
+        ``feature_names``; ``splits``, six :class:`DigitSplit` with three unseen digits each, such that
+        every stroke is both present and absent among the seen digits; ``images`` (1797, 8, 8);
+        ``description``.
 
     Examples
     --------
@@ -115,15 +116,15 @@ def load_digit_attributes() -> Bunch:
 def load_digit_strips(n_samples: int = 1500, *, random_state: int | np.random.Generator | None = 0) -> Bunch:
     r"""Return strips of two to four handwritten digits; the labels are the digits in the strip.
 
-    Which digits appear together follows a label graph: a set :math:`S` of two, three or four digits (each size
-    equally often) is drawn with probability proportional to :math:`\exp \sum_{a, b \in S} J_{ab}`, where
-    J is 1.5 for 0-4, 1-6, 2-5, 3-7, 6-9 (friends), -2 for 1-8, 3-8, 3-9, 4-7, 5-9 (rivals) and 0
-    otherwise. Their images stand in random order at random places of a strip of 8 x 26 pixels, overlapping by at most
-    two columns.
+    Which digits appear together follows a label graph: a set :math:`S` of two, three or four digits (each
+    size equally often) is drawn with probability proportional to :math:`\exp \sum_{a, b \in S} J_{ab}`,
+    where J is 1.5 for 0-4, 1-6, 2-5, 3-7, 6-9 (friends), -2 for 1-8, 3-8, 3-9, 4-7, 5-9 (rivals) and 0
+    otherwise. Their images stand in random order at random places of a strip of 8 x 26 pixels, overlapping
+    by at most two columns.
 
     The features tell how much something in the strip looks like each of 48 prototype digits, whatever its
-    place: the largest cosine between the prototype and any 8 x 8 window of the strip. Prototypes are images drawn from
-    the training digits, without regard to what they show.
+    place: the largest cosine between the prototype and any 8 x 8 window of the strip. Prototypes are images
+    drawn from the training digits, without regard to what they show.
 
     Parameters
     ----------
@@ -135,14 +136,15 @@ def load_digit_strips(n_samples: int = 1500, *, random_state: int | np.random.Ge
     Returns
     -------
     Bunch
-        ``X_train``, ``X_test`` (n, 48); ``Y_train``, ``Y_test`` (n, 10), int8; ``images_train``, ``images_test`` (n, 8, 26);
-        ``edges``, a list of (a, b, J); ``label_names``; ``feature_names``; ``description``. Training strips are made from
-        the first 1200 images of the collection and test strips from the other 597.
+        ``X_train``, ``X_test`` (n, 48); ``Y_train``, ``Y_test`` (n, 10), int8; ``images_train``,
+        ``images_test`` (n, 8, 26); ``edges``, a list of (a, b, J); ``label_names``; ``feature_names``;
+        ``description``. Training strips are made from the first 1200 images of the collection and test
+        strips from the other 597.
 
     Notes
     -----
-    One linear support vector machine per label (``LinearSVC``, C = 1, standardised features) reaches a macro F1 of about
-    0.83 on the test strips of the default setting: learnable, and worth improving.
+    One linear support vector machine per label (``LinearSVC``, C = 1, standardised features) reaches a
+    macro F1 of about 0.83 on the test strips of the default setting: learnable, and worth improving.
 
     Examples
     --------
@@ -162,7 +164,9 @@ def load_digit_strips(n_samples: int = 1500, *, random_state: int | np.random.Ge
     edges = [(a, b, ATTRACTION) for a, b in FRIENDS] + [(a, b, REPULSION) for a, b in RIVALS]
     n_train = round(n_samples * 2 / 3)
     prototypes = images[rng.choice(_TRAIN_DIGITS, _N_PROTOTYPES, replace=False)]
-    strips_train, Y_train = _strips(n_train, images[:_TRAIN_DIGITS], digits.target[:_TRAIN_DIGITS], edges, rng)
+    strips_train, Y_train = _strips(
+        n_train, images[:_TRAIN_DIGITS], digits.target[:_TRAIN_DIGITS], edges, rng
+    )
     strips_test, Y_test = _strips(
         n_samples - n_train, images[_TRAIN_DIGITS:], digits.target[_TRAIN_DIGITS:], edges, rng
     )

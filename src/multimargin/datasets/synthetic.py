@@ -29,31 +29,32 @@ def make_clique_labels(
 
     .. math:: \hat y = \arg\max_{y \in \{0,1\}^L} \; \sum_k u_{k, y_k}^\top x + \sum_c v_{c, y_c}^\top x
 
-    with one standard normal weight vector for each state of each label and for each of the :math:`2^{|c|}` joint
-    states of each clique. The maximum is exact. The defaults are the experiment of [1]_, with its first 2000 rows for
-    training and its last 1000 for testing, and all weight vectors in as many dimensions as the features.
+    with one standard normal weight vector for each state of each label and for each of the :math:`2^{|c|}`
+    joint states of each clique. The maximum is exact. The defaults are the experiment of [1]_, with its
+    first 2000 rows for training and its last 1000 for testing, and all weight vectors in as many dimensions
+    as the features.
 
     Parameters
     ----------
     n_samples, n_features, n_labels : int
         Shape of the data.
     cliques : sequence of sequences of labels, default=((0, 1), (0, 2), (0, 3), (0, 4))
-        Sets of at least two labels that interact. Labels connected through cliques are maximised over jointly by
-        enumeration, so that at most 20 labels may be connected.
+        Sets of at least two labels that interact. Labels connected through cliques are maximised over
+        jointly by enumeration, so that at most 20 labels may be connected.
     random_state : int, numpy Generator or None, default=None
         An int gives the same data at every call.
 
     Returns
     -------
     Bunch
-        ``X`` (n_samples, n_features); ``Y`` (n_samples, n_labels), int8; ``cliques``, the true ones, as a list of tuples;
-        ``node_weights`` (n_labels, 2, n_features); ``clique_weights``, one (2 ** size, n_features) array per
-        clique, whose row is the joint state read as a binary number, first label first; ``label_names``;
-        ``feature_names``; ``description``.
+        ``X`` (n_samples, n_features); ``Y`` (n_samples, n_labels), int8; ``cliques``, the true ones, as a
+        list of tuples; ``node_weights`` (n_labels, 2, n_features); ``clique_weights``, one (2 ** size,
+        n_features) array per clique, whose row is the joint state read as a binary number, first label
+        first; ``label_names``; ``feature_names``; ``description``.
 
     References
     ----------
-    .. [1] Tan, Shi, van den Hengel, Zhang, Gao, Li, Zhang, Shen. Learning graph structure for multi-label image
+    .. [1] Tan, Shi, van den Hengel, Shen, Gao, Hu, Zhang. Learning graph structure for multi-label image
        classification via clique generation. CVPR 2015, section 5.2.
 
     Examples
@@ -98,7 +99,10 @@ def _checked(cliques: Sequence[Sequence[int]], n_labels: int) -> list[tuple[int,
             msg = f"a clique must have at least two labels, all different, got {clique}"
             raise InputError(msg)
         if min(clique) < 0 or max(clique) >= n_labels:
-            msg = f"labels of a clique must be from 0 to {n_labels - 1}, got {clique}; raise n_labels or change it"
+            msg = (
+                f"labels of a clique must be from 0 to {n_labels - 1}, got {clique}; raise n_labels or "
+                "change it"
+            )
             raise InputError(msg)
     if len({frozenset(clique) for clique in checked}) < len(checked):
         msg = f"cliques must be different, got {checked}"
@@ -115,18 +119,23 @@ def _components(cliques: list[tuple[int, ...]], n_labels: int) -> list[list[int]
     components = [[k for k in range(n_labels) if group[k] == g] for g in sorted(set(group))]
     largest = max(components, key=len)
     if len(largest) > _LARGEST_COMPONENT:
-        msg = f"at most {_LARGEST_COMPONENT} labels may be connected through cliques, got {len(largest)}; use fewer cliques"
+        msg = (
+            f"at most {_LARGEST_COMPONENT} labels may be connected through cliques, got {len(largest)}; "
+            "use fewer cliques"
+        )
         raise InputError(msg)
     return components
 
 
-def _best_states(X: _Floats, component: list[int], parts: list[tuple[list[int], _Floats]]) -> npt.NDArray[np.int8]:
+def _best_states(
+    X: _Floats, component: list[int], parts: list[tuple[list[int], _Floats]]
+) -> npt.NDArray[np.int8]:
     """Return the best joint state of the component for each sample, by enumeration."""
     place = {label: k for k, label in enumerate(component)}
     size = len(component)
     states = (np.arange(2**size)[:, None] >> np.arange(size)[::-1] & 1).astype(np.int8)
     # The state of each part in each joint state, first label first.
-    local = [sum(states[:, place[k]].astype(int) << (len(part) - 1 - i) for i, k in enumerate(part)) for part, _ in parts]
+    local = [states[:, [place[k] for k in part]] @ (1 << np.arange(len(part))[::-1]) for part, _ in parts]
     best = np.empty(len(X), dtype=int)
     step = max(1, _CELLS_AT_ONCE // len(states))
     for begin in range(0, len(X), step):

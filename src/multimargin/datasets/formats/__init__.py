@@ -51,7 +51,9 @@ FORMATS = {
 }
 
 
-def read(path: FilePath, *, labels: Labels | None = None, format: str | None = None, **options: Any) -> Dataset:  # noqa: A002
+def read(
+    path: FilePath, *, labels: Labels | None = None, format: str | None = None, **options: Any
+) -> Dataset:
     r"""Read a multi-label data file.
 
     Parameters
@@ -123,5 +125,8 @@ def _guess(path: FilePath) -> str:
         return "libsvm"
     if re.search(rb"[,;\t]", line):
         return "csv"
-    msg = f"{path}: the format is not clear from the name or the content; pass format= one of {', '.join(FORMATS)}"
+    msg = (
+        f"{path}: the format is not clear from the name or the content; pass format= one of "
+        f"{', '.join(FORMATS)}"
+    )
     raise FileFormatError(msg)

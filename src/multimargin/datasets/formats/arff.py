@@ -16,8 +16,8 @@ from multimargin.datasets.formats.columns import (
     Labels,
     Roles,
     assign_roles,
+    check_features,
     check_missing,
-    check_width,
     names_of_labels,
 )
 from multimargin.datasets.formats.dataset import Dataset, Matrix, label_matrix, make_dataset
@@ -36,6 +36,7 @@ def read_arff(
     ignore: Sequence[str] = (),
     missing: str = "error",
     n_features: int | None = None,
+    feature_names: Sequence[str] | None = None,
     dtype: npt.DTypeLike = np.float64,
 ) -> Dataset:
     r"""Read an ARFF file, dense or sparse, optionally gzipped.
@@ -45,14 +46,16 @@ def read_arff(
     path : path
         The ARFF file.
     labels : path of a Mulan XML file, list of names, int or None, default=None
-        Which attributes are labels. A count means the first attributes, a negative one the last. None reads the
-        count from ``-C`` in the relation name, as MEKA writes it.
+        Which attributes are labels. A count means the first attributes, a negative one the last. None reads
+        the count from ``-C`` in the relation name, as MEKA writes it.
     ignore : list of str, default=()
         Attributes to leave out, such as identifiers.
     missing : {"error", "nan"}, default="error"
         What to do with ``?`` among the features. A missing label is always an error.
     n_features : int or None, default=None
         The number of columns that X must have.
+    feature_names : list of str or None, default=None
+        The names that the columns of X must have, in this order.
     dtype : float64 or float32, default=float64
         Type of X.
 
@@ -87,17 +90,15 @@ def read_arff(
     attributes = header.attributes
     names = [decoded(name) for name, *_ in attributes]
     roles = assign_roles(path, names, _meka_count(path, header) if given is None else given, ignore)
-    column_of, feature_names, n_one_hot = _feature_columns(path, header, names, roles)
-    check_width(path, len(feature_names), n_features)
-    dense = not header.sparse and 2 * n_one_hot <= len(feature_names)
+    column_of, columns, n_one_hot = _feature_columns(path, header, names, roles)
+    check_features(path, columns, n_features, feature_names)
+    dense = not header.sparse and 2 * n_one_hot <= len(columns)
     with naming(path):
         X, Y = _core.arff_rows(
-            text, header, _label_of(names, roles), column_of, len(feature_names), dense, missing_as_nan
+            text, header, _label_of(names, roles), column_of, len(columns), dense, missing_as_nan
         )
     label_names = [names[k] for k in roles.labels]
-    return table_dataset(
-        path, X, Y, label_names, feature_names, dtype, ignore=tuple(ignore), missing=missing
-    )
+    return table_dataset(path, X, Y, label_names, columns, dtype, ignore=tuple(ignore), missing=missing)
 
 
 def _meka_count(path: FilePath, header: _core.Header) -> int:
@@ -130,7 +131,8 @@ def _feature_columns(
         column_of[k] = len(columns)
         if kind == _core.Kind.other:
             msg = (
-                f"{path}:{line}: expected a numeric or nominal attribute, found {names[k]!r} of another type; "
+                f"{path}:{line}: expected a numeric or nominal attribute, found {names[k]!r} of "
+                "another type; "
                 f"leave it out with ignore=[{names[k]!r}]"
             )
             raise FileFormatError(msg)
@@ -170,7 +172,5 @@ def table_dataset(
         label_names,
         feature_names,
         dtype,
-        labels=tuple(label_names),
-        n_features=len(feature_names),
-        **options,
+        {"labels": tuple(label_names), "feature_names": tuple(feature_names)} | options,
     )

@@ -1,6 +1,7 @@
 """Which columns of a table are labels, which are features, and which are left out."""
 
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -8,7 +9,16 @@ from os import PathLike
 from multimargin.datasets.formats.source import FilePath, read_text
 from multimargin.errors import FileFormatError, InputError
 
-__all__ = ["Labels", "Roles", "assign_roles", "check_missing", "check_width", "given_names", "names_of_labels"]
+__all__ = [
+    "Labels",
+    "Roles",
+    "assign_roles",
+    "check_features",
+    "check_missing",
+    "check_width",
+    "given_names",
+    "names_of_labels",
+]
 
 Labels = FilePath | Sequence[str] | int
 
@@ -36,7 +46,7 @@ def read_label_xml(path: FilePath) -> list[str]:
         line = getattr(error, "position", (1, 0))[0]
         msg = f"{path}:{line}: expected an XML file with <label name=...> tags, found bad XML ({error})"
         raise FileFormatError(msg) from None
-    names = []
+    names: list[str] = []
     for tag in root.iter():
         if tag.tag.rpartition("}")[2] == "label":
             name = tag.get("name")
@@ -67,10 +77,11 @@ def names_of_labels(labels: Labels) -> list[str] | int:
         if not all(isinstance(name, str) for name in names):
             msg = f"labels must be names (text), got {names!r:.80}"
             raise InputError(msg)
-    seen: set[str] = set()
-    twice = [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        msg = f"{source}labels must have different names, found {shortened(twice)} twice; remove or rename one"
+        msg = (
+            f"{source}labels must have different names, found {shortened(twice)} twice; remove or rename one"
+        )
         raise InputError(msg)
     return names
 
@@ -95,7 +106,9 @@ def positions_by_count(path: FilePath, n_columns: int, count: int) -> list[int]:
     return list(range(count)) if count > 0 else list(range(n_columns + count, n_columns))
 
 
-def assign_roles(path: FilePath, names: Sequence[str], labels: list[str] | int, ignore: Sequence[str]) -> Roles:
+def assign_roles(
+    path: FilePath, names: Sequence[str], labels: list[str] | int, ignore: Sequence[str]
+) -> Roles:
     """Return where labels and features are among the named columns, in the order asked for."""
     position = {name: k for k, name in enumerate(names)}
     if isinstance(ignore, str):
@@ -116,7 +129,10 @@ def assign_roles(path: FilePath, names: Sequence[str], labels: list[str] | int, 
     taken = set(at)
     both = [n for n in ignore if position[n] in taken]
     if both:
-        msg = f"a column is either a label or ignored, got {shortened(both)} as both; remove it from one of them"
+        msg = (
+            f"a column is either a label or ignored, got {shortened(both)} as both; remove it from one of "
+            "them"
+        )
         raise InputError(msg)
     taken.update(position[n] for n in ignore)
     features = [k for k in range(len(names)) if k not in taken]
@@ -139,3 +155,17 @@ def check_width(path: FilePath, found: int, n_features: int | None) -> None:
     if n_features is not None and found != n_features:
         msg = f"{path}: expected {n_features} features as asked for by n_features, found {found}"
         raise FileFormatError(msg)
+
+
+def check_features(
+    path: FilePath, found: Sequence[str], n_features: int | None, feature_names: Sequence[str] | None
+) -> None:
+    """Refuse a file whose features are not the ones asked for."""
+    check_width(path, len(found), len(feature_names) if n_features is None and feature_names else n_features)
+    for k, (have, want) in enumerate(zip(found, feature_names or (), strict=False)):
+        if have != want:
+            msg = (
+                f"{path}: expected feature {want!r} as number {k + 1}, found {have!r}; bring the columns "
+                "in order"
+            )
+            raise FileFormatError(msg)

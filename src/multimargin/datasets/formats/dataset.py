@@ -30,8 +30,8 @@ class Dataset:
     description : str
         One line of facts.
     options : dict
-        What ``read(other_file, **options)`` needs to read another file, such as the test set, in the same way:
-        the same columns in the same order, or an error.
+        What ``read(other_file, **options)`` needs to read another file, such as the test set, in the same
+        way: the same columns in the same order, or an error.
     """
 
     X: Matrix
@@ -64,7 +64,7 @@ def make_dataset(
     label_names: Sequence[str],
     feature_names: Sequence[str] | None,
     dtype: npt.DTypeLike,
-    **options: Any,
+    options: Mapping[str, Any],
 ) -> Dataset:
     """Return a Dataset with X in the type asked for."""
     names = None if feature_names is None else tuple(feature_names)

@@ -15,7 +15,7 @@ from multimargin.datasets.formats.dataset import Dataset, Matrix, make_dataset
 from multimargin.datasets.formats.source import FilePath, read_bytes
 from multimargin.errors import FileFormatError
 
-__all__ = ["read_npz"]
+__all__ = ["load_arrays", "read_npz"]
 
 _Arrays = dict[str, npt.NDArray[Any]]
 
@@ -31,10 +31,11 @@ def read_npz(
 ) -> Dataset:
     """Read a NumPy archive.
 
-    Keys: ``X`` and ``Y``, each either a two-dimensional array or the three arrays of a CSR matrix, ``X_data``,
-    ``X_indices`` and ``X_indptr``, with its shape in ``X_shape`` (or in ``shape`` for X; without one, the number of
-    columns is the largest index plus one). ``label_names`` and ``feature_names`` are optional. With
-    ``split="train"`` the matrices are ``X_train`` and ``Y_train``, or ``X_train_data`` and so on.
+    Keys: ``X`` and ``Y``, each either a two-dimensional array or the three arrays of a CSR matrix,
+    ``X_data``, ``X_indices`` and ``X_indptr``, with its shape in ``X_shape`` (or in ``shape`` for X;
+    without one, the number of columns is the largest index plus one). ``label_names`` and ``feature_names``
+    are optional. With ``split="train"`` the matrices are ``X_train`` and ``Y_train``, or ``X_train_data``
+    and so on.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def read_npz(
     """
     missing_as_nan = check_missing(missing)
     names = given_names(labels)
-    arrays = _load(path)
+    arrays = load_arrays(path)
     suffix = "" if split is None else f"_{split}"
     X = _matrix(path, arrays, f"X{suffix}")
     Y = _matrix(path, arrays, f"Y{suffix}")
@@ -86,22 +87,30 @@ def read_npz(
         names,
         _names(path, arrays, "feature_names", X.shape[1]),
         dtype,
-        labels=tuple(names),
-        n_features=X.shape[1],
-        missing=missing,
+        {"labels": tuple(names), "n_features": X.shape[1], "missing": missing},
     )
 
 
-def _load(path: FilePath) -> _Arrays:
+def load_arrays(path: FilePath) -> _Arrays:
+    """Return the arrays of an archive."""
     data = read_bytes(path)
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("one array instead of an archive")  # noqa: EM101, TRY301
+        with zipfile.ZipFile(io.BytesIO(data)), np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, KeyError, TypeError, SyntaxError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        OSError,
+        EOFError,
+        KeyError,
+        TypeError,
+        SyntaxError,
+    ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        msg = f"{path}: expected an .npz archive with X and Y, found something else or a damaged one ({reason})"
+        msg = (
+            f"{path}: expected an .npz archive with X and Y, found something else or a damaged one ({reason})"
+        )
         raise FileFormatError(msg) from None
 
 
@@ -109,13 +118,19 @@ def _matrix(path: FilePath, arrays: _Arrays, key: str) -> Matrix:
     if key in arrays:
         found = arrays[key]
         if found.ndim != 2 or found.dtype.kind not in "fiub":
-            msg = f"{path}: {key} must be a two-dimensional array of numbers, got {found.ndim} dimensions of {found.dtype}"
+            msg = (
+                f"{path}: {key} must be a two-dimensional array of numbers, got {found.ndim} dimensions "
+                f"of {found.dtype}"
+            )
             raise FileFormatError(msg)
         return found
     parts = [f"{key}_{part}" for part in ("data", "indices", "indptr")]
     if not all(part in arrays for part in parts):
         present = ", ".join(sorted(arrays)) or "nothing"
-        msg = f"{path}: expected {key}, or {', '.join(parts)}, found {present}; pass split= if the file has parts"
+        msg = (
+            f"{path}: expected {key}, or {', '.join(parts)}, found {present}; pass split= if the file has "
+            "parts"
+        )
         raise FileFormatError(msg)
     data, indices, indptr = (arrays[part] for part in parts)
     n_rows = max(len(indptr) - 1, 0)

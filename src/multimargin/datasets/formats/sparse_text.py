@@ -41,8 +41,8 @@ def read_libsvm(
     labels : path of a Mulan XML file, list of names or None, default=None
         Names of the labels, in the order of their numbers. None: the numbers as written in the file.
     n_features, n_labels : int or None, default=None
-        The number of columns of X and Y. None: the largest index found. A larger index is an error; so a test file
-        read with the numbers of the training file fits or is refused.
+        The number of columns of X and Y. None: the largest index found. A larger index is an error; so a
+        test file read with the numbers of the training file fits or is refused.
     zero_based, labels_zero_based : bool or "auto", default="auto"
         Whether features and labels are counted from 0. "auto": from 0 if a 0 occurs, else from 1. A test
         file may lack index 0 by chance: pass ``**train.options``, which holds what was found in training.
@@ -89,11 +89,13 @@ def read_libsvm(
         names if names is not None else [str(k + label_base) for k in range(n_labels)],
         None,
         dtype,
-        labels=None if names is None else tuple(names),
-        n_features=d,
-        n_labels=n_labels,
-        zero_based=base == 0,
-        labels_zero_based=label_base == 0,
+        {
+            "labels": None if names is None else tuple(names),
+            "n_features": d,
+            "n_labels": n_labels,
+            "zero_based": base == 0,
+            "labels_zero_based": label_base == 0,
+        },
     )
 
 
@@ -144,7 +146,9 @@ def read_xmc(
     check_width(path, d, n_features)
     wanted = n_labels if names is None else len(names)
     if wanted is not None and wanted != found_labels:
-        msg = f"{path}:1: expected {wanted} labels as asked for, found {found_labels} stated in the first line"
+        msg = (
+            f"{path}:1: expected {wanted} labels as asked for, found {found_labels} stated in the first line"
+        )
         raise FileFormatError(msg)
     return make_dataset(
         Path(path).name,
@@ -153,9 +157,7 @@ def read_xmc(
         names if names is not None else [str(k) for k in range(found_labels)],
         None,
         dtype,
-        labels=None if names is None else tuple(names),
-        n_features=d,
-        n_labels=found_labels,
+        {"labels": None if names is None else tuple(names), "n_features": d, "n_labels": found_labels},
     )
 
 

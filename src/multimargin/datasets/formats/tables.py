@@ -17,8 +17,8 @@ from multimargin.datasets.formats.arff import table_dataset
 from multimargin.datasets.formats.columns import (
     Labels,
     assign_roles,
+    check_features,
     check_missing,
-    check_width,
     names_of_labels,
     shortened,
 )
@@ -37,6 +37,7 @@ def read_csv(
     missing: str = "error",
     delimiter: str | None = None,
     n_features: int | None = None,
+    feature_names: Sequence[str] | None = None,
     dtype: npt.DTypeLike = np.float64,
 ) -> Dataset:
     r"""Read a CSV file with column names in its first line, optionally gzipped. Needs no pandas.
@@ -46,16 +47,19 @@ def read_csv(
     path : path
         The file. Cells are numbers or true/false; label cells are 0 or 1, or true/false.
     labels : list of names, path of a Mulan XML file or int
-        Which columns are labels. A count means the first columns, a negative one the last. An empty list reads
-        features only.
+        Which columns are labels. A count means the first columns, a negative one the last. An empty list
+        reads features only.
     ignore : list of str, default=()
         Columns to leave out, such as identifiers; they may hold any text.
     missing : {"error", "nan"}, default="error"
-        What to do with empty cells, ``?``, ``NA`` and ``nan`` among the features. A missing label is always an error.
+        What to do with empty cells, ``?``, ``NA`` and ``nan`` among the features. A missing label is always
+        an error.
     delimiter : str or None, default=None
         One character. None: the one of comma, semicolon and tab that occurs most in the first line.
     n_features : int or None, default=None
         The number of columns that X must have.
+    feature_names : list of str or None, default=None
+        The names that the columns of X must have, in this order.
     dtype : float64 or float32, default=float64
         Type of X.
 
@@ -84,7 +88,7 @@ def read_csv(
         header = _core.csv_header(text, delimiter or "\0")
     names = [decoded(name) for name, *_ in header.attributes]
     roles = assign_roles(path, names, _stated(path, given, names), ignore)
-    check_width(path, len(roles.features), n_features)
+    check_features(path, [names[k] for k in roles.features], n_features, feature_names)
     label_of = np.full(len(names), -1, dtype=np.int32)
     label_of[roles.labels] = np.arange(len(roles.labels))
     column_of = np.full(len(names), -1, dtype=np.int32)
@@ -110,6 +114,7 @@ def read_parquet(
     ignore: Sequence[str] = (),
     missing: str = "error",
     n_features: int | None = None,
+    feature_names: Sequence[str] | None = None,
     dtype: npt.DTypeLike = np.float64,
 ) -> Dataset:
     """Read a Parquet file. Needs pyarrow: ``pip install "multimargin[tables]"``.
@@ -118,7 +123,7 @@ def read_parquet(
     ----------
     path : path
         The file. Feature columns are numbers or booleans; label columns hold 0 and 1, or booleans.
-    labels, ignore, n_features, dtype
+    labels, ignore, n_features, feature_names, dtype
         As in :func:`read_csv`.
     missing : {"error", "nan"}, default="error"
         What to do with nulls and NaN among the features. A missing label is always an error.
@@ -137,7 +142,7 @@ def read_parquet(
         msg = f"{path}: expected different names for all columns, found {shortened(twice)} twice; rename one"
         raise FileFormatError(msg)
     roles = assign_roles(path, names, _stated(path, given, names), ignore)
-    check_width(path, len(roles.features), n_features)
+    check_features(path, [names[k] for k in roles.features], n_features, feature_names)
     if table.num_rows == 0:
         msg = f"{path}: expected rows, found none; is the file complete?"
         raise FileFormatError(msg)
@@ -150,7 +155,10 @@ def read_parquet(
         wrong = np.flatnonzero((column != 0) & (column != 1))
         if wrong.size:
             row = wrong[0]
-            msg = f"{path}: expected 0 or 1 in label column {names[k]!r}, found {column[row]:g} in row {row + 1}"
+            msg = (
+                f"{path}: expected 0 or 1 in label column {names[k]!r}, found {column[row]:g} in row "
+                f"{row + 1}"
+            )
             raise FileFormatError(msg)
         Y[:, j] = column
     return make_dataset(
@@ -160,10 +168,12 @@ def read_parquet(
         [names[k] for k in roles.labels],
         [names[k] for k in roles.features],
         dtype,
-        labels=tuple(names[k] for k in roles.labels),
-        n_features=len(roles.features),
-        ignore=tuple(ignore),
-        missing=missing,
+        {
+            "labels": tuple(names[k] for k in roles.labels),
+            "feature_names": tuple(names[k] for k in roles.features),
+            "ignore": tuple(ignore),
+            "missing": missing,
+        },
     )
 
 
@@ -202,7 +212,9 @@ def _parquet_column(path: FilePath, name: str, column: Any, missing_as_nan: bool
     pyarrow, _ = _pyarrow()
     kind = column.type
     test = pyarrow.types
-    if not (test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)):
+    if not (
+        test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)
+    ):
         msg = (
             f"{path}: expected numbers in column {name!r}, found the type {kind}; "
             f"encode it, or leave it out with ignore=[{name!r}]"
