@@ -107,7 +107,9 @@ inline Header read_csv_header(std::string_view text, char delimiter) {
 
 inline void read_csv_rows(std::string_view text, const Header& header, Table& table, Control& control) {
     const auto width = header.attributes.size();
-    CellReader reader(text.substr(header.rows_begin), header.rows_line, header.delimiter);
+    text.remove_prefix(header.rows_begin);
+    table.expect(text);
+    CellReader reader(text, header.rows_line, header.delimiter);
     for (reader.skip_empty_lines(); !reader.done() && !control.poll(); reader.skip_empty_lines()) {
         std::size_t count = 0;
         for (bool last = false; !last; ++count) {

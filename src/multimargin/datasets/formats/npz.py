@@ -133,6 +133,10 @@ def _matrix(path: FilePath, arrays: _Arrays, key: str) -> Matrix:
         )
         raise FileFormatError(msg)
     data, indices, indptr = (arrays[part] for part in parts)
+    if data.dtype.kind not in "fiub" or indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu":
+        kinds = f"{data.dtype}, {indices.dtype}, {indptr.dtype}"
+        msg = f"{path}: {', '.join(parts)} must be numbers and two arrays of integers, got {kinds}"
+        raise FileFormatError(msg)
     n_rows = max(len(indptr) - 1, 0)
     stated = arrays.get(f"{key}_shape", arrays.get("shape") if key.startswith("X") else None)
     try:
@@ -142,9 +146,6 @@ def _matrix(path: FilePath, arrays: _Arrays, key: str) -> Matrix:
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         msg = f"{path}: {', '.join(parts)} must form a CSR matrix, found: {error}"
         raise FileFormatError(msg) from None
-    if matrix.dtype.kind not in "fiub":
-        msg = f"{path}: {key}_data must be numbers, got {matrix.dtype}"
-        raise FileFormatError(msg)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix

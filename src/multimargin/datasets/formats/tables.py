@@ -220,7 +220,7 @@ def _parquet_column(path: FilePath, name: str, column: Any, missing_as_nan: bool
             f"encode it, or leave it out with ignore=[{name!r}]"
         )
         raise FileFormatError(msg)
-    values: npt.NDArray[np.float64] = column.cast(pyarrow.float64()).to_numpy().astype(np.float64)
+    values: npt.NDArray[np.float64] = column.cast(pyarrow.float64(), safe=False).to_numpy().astype(np.float64)
     wrong = np.flatnonzero(np.isinf(values) if missing_as_nan else ~np.isfinite(values))
     if wrong.size:
         row = wrong[0]
