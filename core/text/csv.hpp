@@ -16,15 +16,15 @@ class CellReader {
     Index line() const { return line_; }
     const char* position() const { return at_; }
 
-    // Skips empty lines.
     void skip_empty_lines() {
-        for (const char* p = at_; p != end_ && (is_blank(*p) || *p == '\n'); ++p) {
+        const char* p = at_;
+        for (; p != end_ && (is_blank(*p) || *p == '\n'); ++p) {
             if (*p == delimiter_) return;
             if (*p != '\n') continue;
             at_ = p + 1;
             ++line_;
         }
-        if (trimmed({at_, static_cast<std::size_t>(end_ - at_)}).empty() && delimiter_ != '\t') at_ = end_;
+        if (p == end_) at_ = end_;
     }
 
     // The next cell of the row; `last` tells whether the row ends behind it. Valid until the next call.
