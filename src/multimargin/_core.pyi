@@ -1,6 +1,7 @@
 """Types of the native module."""
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -43,3 +44,47 @@ def stratify(
     shuffle: bool,
     fold_of_row: NDArray[np.int32],
 ) -> None: ...
+Floats = NDArray[np.float64]
+Csr = tuple[Floats, NDArray[np.int32], NDArray[np.int64]]
+LabelRows = tuple[NDArray[np.int32], NDArray[np.int64]]
+# The smallest index seen and its line, the largest and its line.
+Extent = tuple[int, int, int, int]
+
+class TextError(ValueError): ...
+
+class Kind(Enum):
+    number = 0
+    binary = 1
+    nominal = 2
+    other = 3
+
+class Header:
+    @property
+    def relation(self) -> bytes: ...
+    @property
+    def sparse(self) -> bool: ...
+    @property
+    def attributes(self) -> list[tuple[bytes, Kind, list[bytes], int]]: ...
+
+def arff_header(text: bytes) -> Header: ...
+def csv_header(text: bytes, delimiter: str) -> Header: ...
+def arff_rows(
+    text: bytes,
+    header: Header,
+    label_of: NDArray[np.int32],
+    column_of: NDArray[np.int32],
+    columns: int,
+    dense: bool,
+    missing_as_nan: bool,
+) -> tuple[Floats | Csr, LabelRows]: ...
+def csv_rows(
+    text: bytes,
+    header: Header,
+    label_of: NDArray[np.int32],
+    column_of: NDArray[np.int32],
+    columns: int,
+    dense: bool,
+    missing_as_nan: bool,
+) -> tuple[Floats | Csr, LabelRows]: ...
+def libsvm_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
+def xmc_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...

@@ -308,8 +308,8 @@ def _from_column(y: NDArray[Any], names: Any, subject: str) -> LabelMatrix:
     if len(values) > 2:
         msg = (
             f"Only binary classification is supported. The type of the target is {type_of_target(known)}: 1-D "
-            f"{subject} has {len(values)} classes ({_some(values)}). For several classes or labels give an indicator matrix "
-            "(sklearn.preprocessing.label_binarize) or a list of label sets."
+            f"{subject} has {len(values)} classes ({_some(values)}). For several classes or labels give an indicator "
+            "matrix (sklearn.preprocessing.label_binarize) or a list of label sets."
         )
         raise InputError(msg)
     single_negative = len(values) == 1 and values[0] in (0, -1)

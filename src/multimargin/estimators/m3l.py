@@ -239,7 +239,7 @@ def _check_diagonally_dominant(prior: NDArray[Any] | LowRankPrior | None, names:
         msg = (
             f"loss='prior' needs a diagonally dominant prior; for label {names.tolist()[worst]!r} the diagonal is "
             f"{R[worst, worst]:.4g} but the other entries of its row sum to "
-            f"{np.abs(R[worst]).sum() - R[worst, worst]:.4g} in absolute value. Use loss='hamming', or shrink the prior "
-            "towards the identity."
+            f"{np.abs(R[worst]).sum() - R[worst, worst]:.4g} in absolute value. Use loss='hamming', or shrink the "
+            "prior towards the identity."
         )
         raise InputError(msg)
