@@ -183,7 +183,7 @@ inline void read_arff_rows(std::string_view text, const Header& header, Table& t
     table.expect(text);
     Lines lines(text, header.rows_line);
     std::string_view line;
-    while (lines.next(line) && !control.poll()) {
+    while (lines.next(line) && !control.leave(true)) {
         line = trimmed(line);
         if (line.empty() || line.front() == '%') continue;
         TokenReader reader(line, lines.line());

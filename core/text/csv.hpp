@@ -110,7 +110,7 @@ inline void read_csv_rows(std::string_view text, const Header& header, Table& ta
     text.remove_prefix(header.rows_begin);
     table.expect(text);
     CellReader reader(text, header.rows_line, header.delimiter);
-    for (reader.skip_empty_lines(); !reader.done() && !control.poll(); reader.skip_empty_lines()) {
+    for (reader.skip_empty_lines(); !reader.done() && !control.leave(true); reader.skip_empty_lines()) {
         std::size_t count = 0;
         for (bool last = false; !last; ++count) {
             const Token token = reader.next(last);

@@ -120,7 +120,7 @@ inline SparseText read_libsvm(std::string_view text, Control& control) {
     SparseRowReader reader(out);
     Lines lines(text, 0);
     std::string_view line;
-    while (lines.next(line) && !control.poll()) {
+    while (lines.next(line) && !control.leave(true)) {
         line = trimmed(line.substr(0, line.find('#')));
         if (!line.empty()) reader.read(line, lines.line());
     }
@@ -151,7 +151,7 @@ inline SparseText read_xmc(std::string_view text, Control& control) {
     read_xmc_header(line, out);
     SparseRowReader reader(out);
     std::int64_t rows = 0;
-    while (lines.next(line) && !control.poll()) {
+    while (lines.next(line) && !control.leave(true)) {
         line = trimmed(line);
         if (rows < out.n_rows) {
             reader.read(line, lines.line());
