@@ -8,6 +8,7 @@ void bind_matrix(nb::module_& m);
 void bind_m3l(nb::module_& m);
 void bind_stratify(nb::module_& m);
 void bind_readers(nb::module_& m);
+void bind_submodular(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
@@ -16,4 +17,5 @@ NB_MODULE(_core, m) {
     bind_m3l(m);
     bind_stratify(m);
     bind_readers(m);
+    bind_submodular(m);
 }
