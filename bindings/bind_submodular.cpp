@@ -2,10 +2,13 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings/arrays.hpp"
+#include "bindings/python_control.hpp"
 #include "core/oracles/exhaustive.hpp"
 #include "core/oracles/f_score_cut.hpp"
 #include "core/oracles/offset_path.hpp"
 #include "core/oracles/paper_f_score.hpp"
+#include "core/solvers/submodular_blocks.hpp"
+#include "core/solvers/submodular_bundle.hpp"
 
 namespace nb = nanobind;
 using namespace multimargin;
@@ -64,7 +67,8 @@ void predict_cut(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w,
     const Batch batch(u, pairs, w);
     batch.check(y);
     nb::gil_scoped_release release;
-    CutPredictor predictor(batch.labels(), batch.pairs, batch.w);
+    CutPredictor predictor(batch.labels(), batch.pairs);
+    predictor.set_weights(batch.w);
     for (std::size_t n = 0; n < batch.rows(); ++n)
         predictor.predict(batch.row(n), largest ? Ties::largest : Ties::smallest, batch.row(y, n));
 }
@@ -73,7 +77,8 @@ void cut_marginals(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> 
     const Batch batch(u, pairs, w);
     batch.check(worth);
     nb::gil_scoped_release release;
-    CutPredictor predictor(batch.labels(), batch.pairs, batch.w);
+    CutPredictor predictor(batch.labels(), batch.pairs);
+    predictor.set_weights(batch.w);
     for (std::size_t n = 0; n < batch.rows(); ++n) predictor.marginals(batch.row(n), batch.row(worth, n));
 }
 
@@ -182,9 +187,118 @@ nb::tuple f_score_path(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<doub
     return nb::make_tuple(numbers(start), numbers(offsets), numbers(changes), counts(ends));
 }
 
+// Truth of every cell: labels left out and missing cells are unknown.
+Buffer<std::uint8_t> truth_of(Index rows, int labels, const nb::tuple& positives, const nb::object& missing,
+                              const Vector<std::uint8_t>& left_out) {
+    Buffer<std::uint8_t> truth(static_cast<std::size_t>(rows) * labels);
+    const auto mark = [&](const nb::object& cells, Truth value) {
+        const auto offsets = nb::cast<Vector<std::int64_t>>(cells[0]);
+        const auto columns = nb::cast<Vector<std::int32_t>>(cells[1]);
+        for (Index n = 0; n < rows; ++n)
+            for (auto k = offsets(n); k < offsets(n + 1); ++k) truth[n * labels + columns(k)] = value;
+    };
+    mark(positives, present);
+    if (!missing.is_none()) mark(missing, unknown);
+    for (Index n = 0; n < rows; ++n)
+        for (int l = 0; l < labels; ++l)
+            if (left_out(l)) truth[n * labels + l] = unknown;
+    return truth;
+}
+
+const char* name_of(Status status) {
+    switch (status) {
+        case Status::converged: return "converged";
+        case Status::max_iter: return "max_iter";
+        case Status::time_limit: return "time_limit";
+        default: return "stopped";
+    }
+}
+
+nb::dict results(const SubmodularResult& result) {
+    nb::dict out;
+    out["primal"] = result.primal;
+    out["dual"] = result.dual;
+    out["passes"] = result.passes;
+    out["status"] = name_of(result.status);
+    out["oracle_exact"] = result.calls ? static_cast<double>(result.proved) / static_cast<double>(result.calls) : 1.0;
+    return out;
+}
+
+// The planes in use, for a later start: row, weight, offsets, labels.
+template <class Blocks>
+nb::tuple planes_of(const Blocks& blocks) {
+    std::vector<double> weight;
+    std::vector<std::int64_t> row, offsets{0};
+    std::vector<std::int32_t> labels;
+    blocks.each_plane([&](Index n, const Plane& plane) {
+        row.push_back(n);
+        weight.push_back(plane.weight);
+        labels.insert(labels.end(), plane.items.begin(), plane.items.begin() + plane.labels);
+        offsets.push_back(static_cast<std::int64_t>(labels.size()));
+    });
+    const auto array = []<class T>(const std::vector<T>& values) {
+        return new_array<T>({values.size()}, [&](T* out) { std::copy(values.begin(), values.end(), out); });
+    };
+    return nb::make_tuple(array(row), array(weight), array(offsets), array(labels));
+}
+
+template <class X, class Solver>
+nb::dict solve(Solver& solver, int n_labels, Index cols, Control& control) {
+    SubmodularResult result;
+    {
+        nb::gil_scoped_release release;
+        result = solver.run(control);
+    }
+    nb::dict out = results(result);
+    out["weights"] = new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(cols + 1)},
+                                       [&](double* w) { solver.weights().copy(w); });
+    out["pair_weights"] = numbers(solver.pair_weights());
+    return out;
+}
+
+nb::dict fit_submodular(const Rows& rows, int n_labels, nb::tuple positives, nb::object missing,
+                        Vector<std::uint8_t> left_out, Vector<double> cost, Matrix<std::int32_t> pairs,
+                        Vector<double> factor, double bias, bool hamming, bool paper, bool bundle, int node_limit, nb::object start,
+                        bool keep_planes, double tol, int max_iter, int threads, std::uint64_t seed, nb::object report,
+                        double time_limit) {
+    PythonControl control(std::move(report), time_limit);
+    return std::visit(
+        [&]<class X>(const X& x) -> nb::dict {
+            const SubmodularProblem<X> problem{x,
+                                               bias,
+                                               n_labels,
+                                               pair_list(pairs, n_labels),
+                                               view(factor),
+                                               view(cost),
+                                               truth_of(x.rows(), n_labels, positives, missing, left_out),
+                                               hamming ? LossKind::hamming : LossKind::f_score,
+                                               paper ? OracleKind::paper : OracleKind::exact,
+                                               node_limit};
+            const SubmodularParams params{tol, max_iter, threads, seed};
+            if (bundle) {
+                SubmodularBundle<X> solver(problem, params);
+                return solve<X>(solver, n_labels, x.cols(), control);
+            }
+            SubmodularBlocks<X> solver(problem, params);
+            if (!start.is_none())
+                solver.start_from(view(nb::cast<Vector<std::int64_t>>(start[0])), view(nb::cast<Vector<double>>(start[1])),
+                                  view(nb::cast<Vector<std::int64_t>>(start[2])),
+                                  view(nb::cast<Vector<std::int32_t>>(start[3])));
+            nb::dict out = solve<X>(solver, n_labels, x.cols(), control);
+            if (keep_planes) out["planes"] = planes_of(solver);
+            return out;
+        },
+        rows.matrix);
+}
+
 }  // namespace
 
 void bind_submodular(nb::module_& m) {
+    m.def("fit_submodular", &fit_submodular, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
+          nb::arg("missing").none(), nb::arg("left_out").noconvert(), nb::arg("cost").noconvert(),
+          nb::arg("pairs").noconvert(), nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"),
+          nb::arg("paper"), nb::arg("bundle"), nb::arg("node_limit"), nb::arg("start").none(), nb::arg("keep_planes"), nb::arg("tol"),
+          nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
     m.def("predict_cut", &predict_cut, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(), nb::arg("w").noconvert(),
           nb::arg("largest"), nb::arg("y").noconvert());
     m.def("cut_marginals", &cut_marginals, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),

@@ -147,7 +147,9 @@ class GraphCut {
 // Prediction: the labels that maximise S, and what each of them is worth.
 class CutPredictor {
   public:
-    CutPredictor(int labels, std::span<const std::pair<int, int>> pairs, const double* w) : cut_(labels, pairs) {
+    CutPredictor(int labels, std::span<const std::pair<int, int>> pairs) : cut_(labels, pairs) {}
+
+    void set_weights(const double* w) {
         cut_.set_weights(w);
         u_.resize(static_cast<std::size_t>(cut_.nodes()));
         y_.resize(u_.size());
@@ -162,6 +164,16 @@ class CutPredictor {
         solve(nullptr, ties, y_.data());
         for (int i = 0; i < cut_.nodes(); ++i) y[cut_.label_of(i)] = y_[i];
     }
+
+    // The same; returns the maximum.
+    double maximise(const double* u, Ties ties, std::uint8_t* y) {
+        predict(u, ties, y);
+        double sum = cut_.nodes() ? cut_.score(u_, y_.data()) : 0.0;
+        for (int l : cut_.isolated())
+            if (y[l]) sum += u[l];
+        return sum;
+    }
+    double rounding() const { return cut_.nodes() ? cut_.rounding() : 0.0; }
 
     // worth[l] = max S(y) with y_l = 1 minus max S(y) with y_l = 0; positive exactly for the labels of the smallest
     // maximiser.

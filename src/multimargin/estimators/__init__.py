@@ -3,10 +3,12 @@
 from multimargin.estimators._base import MultilabelClassifier
 from multimargin.estimators._monitor import Certificate, History, Progress
 from multimargin.estimators.m3l import LinearM3L
+from multimargin.estimators.submodular import SubmodularClassifier
 
-__all__ = ["REGISTRY", "Certificate", "History", "LinearM3L", "MultilabelClassifier", "Progress"]
+__all__ = ["REGISTRY", "Certificate", "History", "LinearM3L", "MultilabelClassifier", "Progress", "SubmodularClassifier"]
 
 REGISTRY: dict[str, type[MultilabelClassifier]] = {
     "linear-m3l": LinearM3L,
+    "submodular": SubmodularClassifier,
 }
 """Names of the estimators in the command."""
