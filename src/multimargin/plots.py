@@ -1,7 +1,7 @@
 """Pictures of a fit and of what was assumed about the labels.
 
-Each function draws on the given Axes (or on a new pyplot figure) and returns the Axes; nothing is shown and no
-style is changed. Needs matplotlib: ``pip install "multimargin[plots]"``.
+Each function draws on the given Axes (or on a new pyplot figure) and returns the Axes; nothing is shown
+and no style is changed. Needs matplotlib: ``pip install "multimargin[plots]"``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def convergence(model_or_history: Any, ax: Axes | None = None) -> Axes:
     )
     known = np.isfinite(primal) & np.isfinite(dual)
     if not known.any():
-        msg = "The history holds no evaluated pass, so there is no curve. Fit with a larger max_iter or time_limit."
+        msg = "The history holds no evaluated pass, so no curve. Fit with a larger max_iter or time_limit."
         raise InputError(msg)
     return _draw_convergence(time[known], primal[known], dual[known], ax or _new_axes(7.0, 4.2))
 
