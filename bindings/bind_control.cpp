@@ -37,7 +37,7 @@ static int rehearse(double seconds, int threads, int fail_at, nb::object report,
             if (k == fail_at) throw std::invalid_argument("task " + std::to_string(k) + " failed as asked");
             const double until = control.elapsed() + seconds / 4;
             while (control.elapsed() < until)
-                if (on_caller ? control.poll() : control.stopped()) return;
+                if (control.leave(on_caller)) return;
         });
         if (control.tick({.pass = ++pass, .time = control.elapsed()})) break;
     }

@@ -1,9 +1,9 @@
 #pragma once
 // How the outside world talks to a running solver: progress, time limit, a callback that may stop it, Ctrl-C.
 //
-// A solver calls tick() once per pass, and poll() every few rows, both from the thread that called the solver.
-// Worker threads only look at stopped(). poll() costs a counter increment, and a look at the clock and at the
-// outside world a few times a second; that keeps the answer to Ctrl-C below 0.2 s however long a pass is.
+// A solver calls tick() once per pass from the thread that called it, and leave() every few rows from any thread. On
+// the calling thread leave() costs a counter increment, and now and then a look at the clock and at the outside world;
+// that keeps the answer to Ctrl-C below 0.2 s however long a pass is. Other threads only read a flag.
 
 #include <atomic>
 #include <chrono>
@@ -39,19 +39,28 @@ class Control {
         return stopped();
     }
 
-    // Called inside a pass. True: leave the pass now. Throws if the outside world was interrupted.
-    bool poll() {
-        return ++polls_ % polls_per_clock_read == 0 ? poll_now() : stopped();
-    }
-
-    // The same without sparing the clock, for a thread that only waits.
-    bool poll_now() {
-        if (seconds_since(last_look_) > seconds_between_looks) look();
+    // Inside a pass, by any thread. True: leave the pass, stop cleanly. Throws if the outside world was interrupted.
+    bool leave(bool on_caller) {
+        if (on_caller && ++polls_ % polls_per_clock_read == 0) wait_a_little();
         return stopped();
     }
 
-    // Tells the workers to leave when the calling thread is about to throw.
-    void abandon() { stop_.store(true, std::memory_order_relaxed); }
+    // The same for work that must be finished even when asked to stop, such as the last certificate.
+    bool leave_unfinished(bool on_caller) {
+        leave(on_caller);
+        return abandoned_.load(std::memory_order_relaxed);
+    }
+
+    // For a calling thread that has nothing to do but wait for the others.
+    void wait_a_little() {
+        if (seconds_since(last_look_) > seconds_between_looks) look();
+    }
+
+    // Tells all threads to leave, whatever they do: somebody is about to throw.
+    void abandon() {
+        abandoned_.store(true, std::memory_order_relaxed);
+        stop_.store(true, std::memory_order_relaxed);
+    }
 
   protected:
     // True asks the solver to stop. May throw.
@@ -84,7 +93,7 @@ class Control {
     Clock::time_point last_look_;
     unsigned polls_ = 0;
     Status reason_ = Status::stopped;
-    std::atomic<bool> stop_{false};
+    std::atomic<bool> stop_{false}, abandoned_{false};
 };
 
 }  // namespace multimargin

@@ -16,12 +16,8 @@ template <std::floating_point T>
 struct DenseRow {
     std::span<const T> values;
 
-    // f(column, value) for every stored entry, in column order.
-    template <class F>
-    MULTIMARGIN_INLINE void for_each(F&& f) const {
-        for (std::size_t j = 0; j < values.size(); ++j) f(static_cast<Index>(j), values[j]);
-    }
-    Index size() const { return static_cast<Index>(values.size()); }
+    MULTIMARGIN_INLINE Index size() const { return static_cast<Index>(values.size()); }
+    MULTIMARGIN_INLINE Index column(Index k) const { return k; }
 };
 
 template <std::floating_point T>
@@ -29,11 +25,8 @@ struct SparseRow {
     std::span<const T> values;
     std::span<const std::int32_t> columns;
 
-    template <class F>
-    MULTIMARGIN_INLINE void for_each(F&& f) const {
-        for (std::size_t k = 0; k < values.size(); ++k) f(static_cast<Index>(columns[k]), values[k]);
-    }
-    Index size() const { return static_cast<Index>(values.size()); }
+    MULTIMARGIN_INLINE Index size() const { return static_cast<Index>(values.size()); }
+    MULTIMARGIN_INLINE Index column(Index k) const { return columns[static_cast<std::size_t>(k)]; }
 };
 
 template <std::floating_point T>
@@ -44,7 +37,7 @@ class DenseRows {
     Index rows() const { return rows_; }
     Index cols() const { return cols_; }
     Index stored() const { return rows_ * cols_; }
-    DenseRow<T> row(Index i) const { return {{values_ + i * cols_, static_cast<std::size_t>(cols_)}}; }
+    MULTIMARGIN_INLINE DenseRow<T> row(Index i) const { return {{values_ + i * cols_, static_cast<std::size_t>(cols_)}}; }
 
   private:
     const T* values_;
@@ -60,7 +53,7 @@ class CsrRows {
     Index rows() const { return rows_; }
     Index cols() const { return cols_; }
     Index stored() const { return offsets_[rows_]; }
-    SparseRow<T> row(Index i) const {
+    MULTIMARGIN_INLINE SparseRow<T> row(Index i) const {
         const auto begin = offsets_[i];
         const auto length = static_cast<std::size_t>(offsets_[i + 1] - begin);
         return {{values_ + begin, length}, {columns_ + begin, length}};
@@ -77,14 +70,17 @@ template <class X>
 concept RowMatrix = std::floating_point<typename X::value_type> && requires(const X& x, Index i) {
     { x.rows() } -> std::same_as<Index>;
     { x.cols() } -> std::same_as<Index>;
-    x.row(i).for_each([](Index, typename X::value_type) {});
+    // A row lists its stored entries: values[k] stands in column(k), k < size().
+    { x.row(i).size() } -> std::same_as<Index>;
+    { x.row(i).column(i) } -> std::same_as<Index>;
+    x.row(i).values[0];
 };
 
 // |x|^2 in double, whatever the type of x.
 template <class Row>
 double squared_norm(const Row& row) {
     double sum = 0.0;
-    row.for_each([&](Index, auto v) { sum += static_cast<double>(v) * static_cast<double>(v); });
+    for (auto v : row.values) sum += static_cast<double>(v) * static_cast<double>(v);
     return sum;
 }
 

@@ -1,8 +1,7 @@
 #pragma once
-// parallel_for(n, threads, control, task): task(k) for k = 0..n-1, on at most `threads` threads, the calling one
-// among them. The first exception is rethrown here after every thread has left. While the calling thread waits for
-// the others it keeps polling `control`, so Ctrl-C and the time limit work at any moment.
-// A task may call control.poll() only when `on_caller` is true; otherwise it looks at control.stopped().
+// parallel_for(n, threads, control, task): task(k, on_caller) for k = 0..n-1, on at most `threads` threads, the calling
+// one among them. The first exception is rethrown here after every thread has left. While the calling thread waits
+// for the others it keeps looking at `control`, so Ctrl-C and the time limit work at any moment.
 
 #include <algorithm>
 #include <atomic>
@@ -58,7 +57,7 @@ void parallel_for(int n, int threads, Control& control, Task&& task) {
                 if (one_left.wait_for(lock, std::chrono::milliseconds(20), [&] { return running == 0; })) break;
             }
             try {
-                control.poll_now();
+                control.wait_a_little();
             } catch (...) {
                 std::lock_guard lock(mutex);
                 if (!failure) failure = std::current_exception();

@@ -10,3 +10,62 @@
 #endif
 
 #define MULTIMARGIN_INLINE inline __attribute__((always_inline))
+
+#include <cstdint>
+#include <cstring>
+
+namespace multimargin {
+
+// A chunk: 32 bytes of neighbouring labels, 8 floats or 4 doubles. Plain compiler vectors, lowered to whatever the
+// instruction set offers. One flag byte describes a chunk, lane e in bit e.
+template <class T>
+struct ChunkOf;
+template <>
+struct ChunkOf<float> {
+    typedef float type __attribute__((vector_size(32)));
+    typedef std::int32_t mask __attribute__((vector_size(32)));
+    static constexpr mask lane_bits = {1, 2, 4, 8, 16, 32, 64, 128};
+};
+template <>
+struct ChunkOf<double> {
+    typedef double type __attribute__((vector_size(32)));
+    typedef std::int64_t mask __attribute__((vector_size(32)));
+    static constexpr mask lane_bits = {1, 2, 4, 8};
+};
+template <class T>
+using Chunk = typename ChunkOf<T>::type;
+template <class T>
+using ChunkMask = typename ChunkOf<T>::mask;
+template <class T>
+inline constexpr int lanes = 32 / sizeof(T);
+
+constexpr int chunks_for(std::int64_t labels, int lane_count) {
+    return static_cast<int>((labels + lane_count - 1) / lane_count);
+}
+
+template <class T>
+MULTIMARGIN_INLINE ChunkMask<T> expand_flags(std::uint8_t flags) {
+    using Lane = decltype(ChunkMask<T>{}[0] + 0);
+    return (ChunkOf<T>::lane_bits & (ChunkMask<T>{} + static_cast<Lane>(flags))) != 0;
+}
+template <class V>
+MULTIMARGIN_INLINE V lane_min(V a, V b) {
+    return a < b ? a : b;
+}
+template <class V>
+MULTIMARGIN_INLINE V lane_max(V a, V b) {
+    return a > b ? a : b;
+}
+// Whether any lane of a comparison is true.
+template <class M>
+MULTIMARGIN_INLINE bool any(M mask) {
+    std::uint64_t words[4];
+    std::memcpy(words, &mask, sizeof mask);
+    return (words[0] | words[1] | words[2] | words[3]) != 0;
+}
+template <class M>
+MULTIMARGIN_INLINE bool all(M mask) {
+    return !any(~mask);
+}
+
+}  // namespace multimargin

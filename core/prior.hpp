@@ -1,0 +1,199 @@
+#pragma once
+// The prior R on label correlations, as row-block solvers use it.
+//
+// A prior says how wide the solver's state is (what is kept per feature) and offers Row, a workspace for one data
+// row, which turns the row's raw state scores into label scores z = R V' x and keeps them right while dual variables
+// of that row move:
+//
+//   open(raw)              raw = state' x; afterwards scores()[l] = z_l
+//   score(l)               z_l now
+//   move(l, d, norm)       beta_il has grown by d, |x_i|^2 = norm
+//   step()                 what the moves add to the state, per unit of x
+//
+//   DensePrior             R, L x L                        state V = X' beta                 (D x L)
+//   FactorPrior            R = diag(d) + F F', F L x r     state V                           (D x L)
+//   PureFactorPrior        R = F F'                        state U = V F, V is never stored  (D x r)
+
+#include <cstring>
+#include <span>
+
+#include "core/matrix.hpp"
+#include "core/memory.hpp"
+#include "core/simd.hpp"
+
+namespace multimargin {
+
+template <class T>
+class ChunkVector {
+  public:
+    explicit ChunkVector(int chunks) : chunks_(static_cast<std::size_t>(chunks)) {}
+    MULTIMARGIN_INLINE T& operator[](Index l) { return reinterpret_cast<T*>(chunks_.data())[l]; }
+    MULTIMARGIN_INLINE const T& operator[](Index l) const { return reinterpret_cast<const T*>(chunks_.data())[l]; }
+    MULTIMARGIN_INLINE Chunk<T>* chunks() { return chunks_.data(); }
+    MULTIMARGIN_INLINE const Chunk<T>* chunks() const { return chunks_.data(); }
+    MULTIMARGIN_INLINE int size() const { return static_cast<int>(chunks_.size()); }
+    MULTIMARGIN_INLINE void clear() { std::memset(static_cast<void*>(chunks_.data()), 0, chunks_.size() * 32); }
+
+  private:
+    Buffer<Chunk<T>> chunks_;
+};
+
+// Rows of `cols` values, padded with zeros to whole chunks.
+template <class T>
+class ChunkTable {
+  public:
+    ChunkTable(const T* values, Index rows, Index cols)
+        : width_(chunks_for(cols, lanes<T>)), chunks_(static_cast<std::size_t>(rows) * width_) {
+        for (Index i = 0; i < rows; ++i)
+            std::memcpy(static_cast<void*>(chunks_.data() + i * width_), values + i * cols,
+                        static_cast<std::size_t>(cols) * sizeof(T));
+    }
+    MULTIMARGIN_INLINE int width() const { return width_; }
+    MULTIMARGIN_INLINE const Chunk<T>* row(Index i) const { return chunks_.data() + i * width_; }
+    MULTIMARGIN_INLINE void add_row(Index i, T amount, Chunk<T>* out) const {
+        for (int k = 0; k < width_; ++k) out[k] += amount * row(i)[k];
+    }
+    MULTIMARGIN_INLINE T dot_row(Index i, const Chunk<T>* v) const {
+        Chunk<T> sum{};
+        for (int k = 0; k < width_; ++k) sum += row(i)[k] * v[k];
+        T total = 0;
+        for (int e = 0; e < lanes<T>; ++e) total += sum[e];
+        return total;
+    }
+
+  private:
+    int width_;
+    Buffer<Chunk<T>> chunks_;
+};
+
+template <class T>
+class DensePrior {
+  public:
+    DensePrior(const T* R, Index labels) : labels_(labels), R_(R, labels, labels) {}
+    int state_chunks() const { return R_.width(); }
+    T diagonal(Index l) const { return reinterpret_cast<const T*>(R_.row(l))[l]; }
+
+    class Row {
+      public:
+        explicit Row(const DensePrior& prior) : prior_(prior), z_(prior.R_.width()), moves_(prior.R_.width()) {}
+        MULTIMARGIN_INLINE void open(const Chunk<T>* raw) {
+            z_.clear();
+            moves_.clear();
+            const T* s = reinterpret_cast<const T*>(raw);
+            for (Index l = 0; l < prior_.labels_; ++l) prior_.R_.add_row(l, s[l], z_.chunks());
+        }
+        MULTIMARGIN_INLINE const ChunkVector<T>& scores() const { return z_; }
+        MULTIMARGIN_INLINE T score(Index l) const { return z_[l]; }
+        MULTIMARGIN_INLINE void move(Index l, T change, T norm) {
+            prior_.R_.add_row(l, change * norm, z_.chunks());
+            moves_[l] += change;
+        }
+        MULTIMARGIN_INLINE const Chunk<T>* step() const { return moves_.chunks(); }
+
+      private:
+        const DensePrior& prior_;
+        ChunkVector<T> z_, moves_;
+    };
+
+    // v R v' for a row v of the state.
+    double quadratic(const Chunk<T>* v, Row& row) const {
+        row.open(v);
+        const T* s = reinterpret_cast<const T*>(v);
+        double sum = 0.0;
+        for (Index l = 0; l < labels_; ++l) sum += static_cast<double>(s[l]) * static_cast<double>(row.score(l));
+        return sum;
+    }
+    // out = R y.
+    void apply(const ChunkVector<T>& y, ChunkVector<T>& out) const {
+        out.clear();
+        for (Index l = 0; l < labels_; ++l) R_.add_row(l, y[l], out.chunks());
+    }
+
+  private:
+    Index labels_;
+    ChunkTable<T> R_;
+};
+
+// R = diag(d) + F F'; without diagonal the state is U = V F.
+template <class T, bool WithDiagonal>
+class FactorPriorOf {
+  public:
+    // factor: L x r; transposed: r x L; diagonal: L values.
+    FactorPriorOf(const T* factor, const T* transposed, const T* diagonal, Index labels, Index rank)
+        : labels_(labels), rank_(rank), F_(factor, labels, rank), Ft_(transposed, rank, labels), d_(diagonal, 1, labels) {}
+    int state_chunks() const { return WithDiagonal ? Ft_.width() : F_.width(); }
+    T diagonal(Index l) const { return d(l) + F_.dot_row(l, F_.row(l)); }
+
+    class Row {
+      public:
+        explicit Row(const FactorPriorOf& prior)
+            : prior_(prior), s_(prior.Ft_.width()), z_(prior.Ft_.width()), u_(prior.F_.width()), moves_(prior.state_chunks()) {}
+        MULTIMARGIN_INLINE void open(const Chunk<T>* raw) {
+            moves_.clear();
+            moved_ = false;
+            if constexpr (WithDiagonal) {
+                std::memcpy(static_cast<void*>(s_.chunks()), raw, static_cast<std::size_t>(s_.size()) * 32);
+                u_.clear();
+                for (Index l = 0; l < prior_.labels_; ++l) prior_.F_.add_row(l, s_[l], u_.chunks());
+                for (int k = 0; k < z_.size(); ++k) z_.chunks()[k] = prior_.d_.row(0)[k] * s_.chunks()[k];
+            } else {
+                std::memcpy(static_cast<void*>(u_.chunks()), raw, static_cast<std::size_t>(u_.size()) * 32);
+                z_.clear();
+            }
+            for (Index k = 0; k < prior_.rank_; ++k) prior_.Ft_.add_row(k, u_[k], z_.chunks());
+        }
+        MULTIMARGIN_INLINE const ChunkVector<T>& scores() const { return z_; }
+        MULTIMARGIN_INLINE T score(Index l) const {
+            if (!moved_) return z_[l];
+            const T shared = prior_.F_.dot_row(l, u_.chunks());
+            return WithDiagonal ? shared + prior_.d(l) * s_[l] : shared;
+        }
+        MULTIMARGIN_INLINE void move(Index l, T change, T norm) {
+            moved_ = true;
+            prior_.F_.add_row(l, change * norm, u_.chunks());
+            if constexpr (WithDiagonal) {
+                s_[l] += change * norm;
+                moves_[l] += change;
+            } else {
+                prior_.F_.add_row(l, change, moves_.chunks());
+            }
+        }
+        MULTIMARGIN_INLINE const Chunk<T>* step() const { return moves_.chunks(); }
+
+      private:
+        const FactorPriorOf& prior_;
+        ChunkVector<T> s_, z_, u_, moves_;
+        bool moved_ = false;
+    };
+
+    double quadratic(const Chunk<T>* v, Row& row) const {
+        const T* s = reinterpret_cast<const T*>(v);
+        double sum = 0.0;
+        if constexpr (WithDiagonal) {
+            row.open(v);
+            for (Index l = 0; l < labels_; ++l) sum += static_cast<double>(s[l]) * static_cast<double>(row.score(l));
+        } else {
+            for (Index k = 0; k < rank_; ++k) sum += static_cast<double>(s[k]) * static_cast<double>(s[k]);
+        }
+        return sum;
+    }
+    void apply(const ChunkVector<T>& y, ChunkVector<T>& out) const {
+        ChunkVector<T> u(F_.width());
+        for (Index l = 0; l < labels_; ++l) F_.add_row(l, y[l], u.chunks());
+        for (int k = 0; k < out.size(); ++k) out.chunks()[k] = d_.row(0)[k] * y.chunks()[k];
+        for (Index k = 0; k < rank_; ++k) Ft_.add_row(k, u[k], out.chunks());
+    }
+
+  private:
+    MULTIMARGIN_INLINE T d(Index l) const { return reinterpret_cast<const T*>(d_.row(0))[l]; }
+
+    Index labels_, rank_;
+    ChunkTable<T> F_, Ft_, d_;
+};
+
+template <class T>
+using FactorPrior = FactorPriorOf<T, true>;
+template <class T>
+using PureFactorPrior = FactorPriorOf<T, false>;
+
+}  // namespace multimargin

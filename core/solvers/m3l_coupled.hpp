@@ -1,0 +1,219 @@
+#pragma once
+// Row-block dual coordinate ascent for a prior R that couples the labels (problem and notation: m3l_linear.hpp).
+//
+// A visit to row i costs the gather of its raw scores, the prior's open() (L^2 for a dense R, r L for a factor of rank
+// r), and one exact step per label in turn; a label that moves updates the scores of the others at once, so the sweep
+// is exact coordinate ascent without delayed updates. A row rests when all its labels are firmly at their bounds.
+// Only evaluation runs on several threads: it adds partial sums of fixed row ranges, the same for any thread count.
+
+#include <limits>
+#include <vector>
+
+#include "core/memory.hpp"
+#include "core/parallel.hpp"
+#include "core/prior.hpp"
+#include "core/solvers/m3l_linear.hpp"
+#include "core/solvers/row_kernels.hpp"
+
+namespace multimargin {
+
+template <RowMatrix X, class Prior>
+class CoupledEngine {
+  public:
+    using T = typename X::value_type;
+
+    // prior_margins: m_il = y_il (R y_i)_l instead of 1.
+    CoupledEngine(const X& x, const LabelCells<T>& labels, const Prior& prior, T bias, bool prior_margins, int threads)
+        : x_(x),
+          labels_(labels),
+          prior_(prior),
+          bias_(bias),
+          prior_margins_(prior_margins),
+          threads_(threads),
+          norms_(squared_norms(x, bias)),
+          width_(prior.state_chunks()),
+          state_(static_cast<std::size_t>(x.cols() + 1) * width_),
+          beta_(static_cast<std::size_t>(x.rows()) * labels.chunks()),
+          active_(static_cast<std::size_t>(x.rows()), 1),
+          all_(static_cast<std::size_t>(width_)) {
+        std::iota(all_.begin(), all_.end(), 0);
+        for (Index l = 0; l < labels.labels(); ++l) diagonal_.push_back(prior.diagonal(l));
+    }
+
+    void start_from(const T* beta) {
+        Workspace w(*this);
+        for (Index i = 0; i < x_.rows(); ++i) {
+            open_row(i, w);
+            for (Index l = 0; l < labels_.labels(); ++l) {
+                const T start = std::clamp(beta[i * labels_.labels() + l], w.low[l], w.high[l]);
+                if (start == 0) continue;
+                beta_of(i)[l] = start;
+                w.row.move(l, start, norms_[i]);
+            }
+            scatter<T>(x_.row(i), state_.data(), width_, x_.cols(), bias_, all_.data(), width_, w.row.step());
+        }
+    }
+
+    MULTIMARGIN_SIMD double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {
+        Workspace w(*this);
+        T highest = 0, lowest = 0;
+        double gap = 0.0;
+        for (std::size_t visit = 0; visit < order.size(); ++visit) {
+            if (visit % 16 == 0 && control.leave(true)) break;
+            const Index i = order[visit];
+            if (!active_[i]) continue;
+            open_row(i, w);
+            T* beta = beta_of(i);
+            gap += local_gap(w, beta);
+            bool changed = false, rests = true;
+            for (Index l = 0; l < labels_.labels(); ++l) {
+                if (w.low[l] == w.high[l]) continue;
+                const T old = beta[l];
+                const T g = w.target[l] - w.row.score(l);
+                const bool at_low = old <= w.low[l], at_high = old >= w.high[l];
+                const T projected = at_low ? std::max(g, T(0)) : at_high ? std::min(g, T(0)) : g;
+                highest = std::max(highest, projected);
+                lowest = std::min(lowest, projected);
+                rests &= (at_low && g < lower_) || (at_high && g > upper_);
+                if (projected == 0) continue;
+                const T now = std::clamp(old + g * step_length(diagonal_[l] * norms_[i]), w.low[l], w.high[l]);
+                if (now == old) continue;
+                w.row.move(l, now - old, norms_[i]);
+                beta[l] = now;
+                changed = true;
+            }
+            if (changed) scatter<T>(x_.row(i), state_.data(), width_, x_.cols(), bias_, all_.data(), width_, w.row.step());
+            if (shrink && rests && !changed) active_[i] = 0;
+        }
+        upper_ = highest > 0 ? T(0.5) * highest : std::numeric_limits<T>::max();
+        lower_ = lowest < 0 ? T(0.5) * lowest : -std::numeric_limits<T>::max();
+        return gap;
+    }
+
+    Evaluation evaluate(double share, Control& control) {
+        constexpr Index range = 1024;
+        const int row_ranges = static_cast<int>((x_.rows() + range - 1) / range);
+        const int state_ranges = static_cast<int>((x_.cols() + range) / range);
+        std::vector<Sums> sums(static_cast<std::size_t>(row_ranges + state_ranges));
+        parallel_for(row_ranges + state_ranges, threads_, control, [&](int k, bool on_caller) {
+            if (k < row_ranges)
+                sums[k] = evaluate_rows(k * range, std::min(x_.rows(), (k + 1) * range), share, control, on_caller);
+            else
+                sums[k].quadratic = state_quadratic((k - row_ranges) * range,
+                                                    std::min(x_.cols() + 1, (k - row_ranges + 1) * range), control, on_caller);
+        });
+        Sums total;
+        for (const auto& s : sums) {
+            total.hinge += s.hinge;
+            total.linear += s.linear;
+            total.cross += s.cross;
+            total.quadratic += s.quadratic;
+        }
+        return {.primal = 0.5 * total.quadratic + total.hinge, .dual = total.linear - total.cross + 0.5 * total.quadratic};
+    }
+
+    // The state, (cols + 1) x state_labels(): V, or U = V F for a factor without diagonal.
+    void copy_state(T* out, Index state_labels) const {
+        for (Index j = 0; j <= x_.cols(); ++j)
+            std::memcpy(out + j * state_labels, state_.data() + j * width_, static_cast<std::size_t>(state_labels) * sizeof(T));
+    }
+    void copy_beta(T* beta) const {
+        for (Index i = 0; i < x_.rows(); ++i)
+            std::memcpy(beta + i * labels_.labels(), beta_.data() + i * labels_.chunks(),
+                        static_cast<std::size_t>(labels_.labels()) * sizeof(T));
+    }
+
+  private:
+    struct Sums {
+        double hinge = 0.0, linear = 0.0, cross = 0.0, quadratic = 0.0;
+    };
+
+    // One open row: its scores, its box, and target = y m, so that the gradient along beta is target - z.
+    struct Workspace {
+        explicit Workspace(const CoupledEngine& e)
+            : row(e.prior_), raw(e.width_), y(e.labels_.chunks()), low(e.labels_.chunks()), high(e.labels_.chunks()),
+              target(e.labels_.chunks()) {}
+        typename Prior::Row row;
+        ChunkVector<T> raw, y, low, high, target;
+    };
+
+    T* beta_of(Index i) { return reinterpret_cast<T*>(beta_.data() + i * labels_.chunks()); }
+
+    MULTIMARGIN_INLINE void open_row(Index i, Workspace& w) const {
+        gather<T>(x_.row(i), state_.data(), width_, x_.cols(), bias_, all_.data(), width_, w.raw.chunks());
+        w.row.open(w.raw.chunks());
+        const Chunk<T> zero{}, one = zero + T(1);
+        for (int k = 0; k < labels_.chunks(); ++k) {
+            const auto positive = labels_.is_positive(i, k);
+            const Chunk<T> cost = labels_.cost(i, k, positive);
+            w.y.chunks()[k] = positive ? one : -one;
+            w.high.chunks()[k] = positive ? cost : zero;
+            w.low.chunks()[k] = positive ? zero : -cost;
+            w.target.chunks()[k] = w.y.chunks()[k];
+        }
+        if (prior_margins_) set_prior_targets(i, w);
+    }
+    // y m = R y with unknown labels counting as 0: y_l (y_l (R y)_l) = (R y)_l.
+    void set_prior_targets(Index i, Workspace& w) const {
+        if (!labels_.missing.labels.empty())
+            for (auto l : labels_.missing.row(i)) w.y[l] = 0;
+        for (Index l = labels_.labels(); l < static_cast<Index>(labels_.chunks()) * lanes<T>; ++l) w.y[l] = 0;
+        prior_.apply(w.y, w.target);
+    }
+    // sum_l c max(t, 0) - b t at the scores the row was opened with; t = y (target - z).
+    MULTIMARGIN_INLINE double local_gap(const Workspace& w, const T* beta) const {
+        Chunk<T> sum{};
+        const Chunk<T> zero{};
+        for (int k = 0; k < labels_.chunks(); ++k) {
+            const Chunk<T> g = w.target.chunks()[k] - w.row.scores().chunks()[k];
+            const Chunk<T> gain = lane_max(g * w.high.chunks()[k], g * w.low.chunks()[k]);
+            sum += lane_max(gain, zero) - g * reinterpret_cast<const Chunk<T>*>(beta)[k];
+        }
+        double total = 0.0;
+        for (int e = 0; e < lanes<T>; ++e) total += static_cast<double>(sum[e]);
+        return total;
+    }
+
+    MULTIMARGIN_SIMD Sums evaluate_rows(Index first, Index last, double share, Control& control, bool on_caller) {
+        Workspace w(*this);
+        Sums sums;
+        for (Index i = first; i < last; ++i) {
+            if (i % 16 == 0 && control.leave_unfinished(on_caller)) return sums;
+            open_row(i, w);
+            const T* beta = beta_of(i);
+            for (Index l = 0; l < labels_.labels(); ++l) {
+                const double g = static_cast<double>(w.target[l]) - static_cast<double>(w.row.scores()[l]);
+                sums.hinge += std::max({0.0, g * static_cast<double>(w.high[l]), g * static_cast<double>(w.low[l])});
+                sums.linear += static_cast<double>(w.target[l]) * static_cast<double>(beta[l]);
+                sums.cross += static_cast<double>(w.row.scores()[l]) * static_cast<double>(beta[l]);
+            }
+            if (local_gap(w, beta) > share * static_cast<double>(labels_.labels())) active_[i] = 1;
+        }
+        return sums;
+    }
+    MULTIMARGIN_SIMD double state_quadratic(Index first, Index last, Control& control, bool on_caller) {
+        typename Prior::Row row(prior_);
+        double sum = 0.0;
+        for (Index j = first; j < last; ++j) {
+            if (j % 16 == 0 && control.leave_unfinished(on_caller)) return sum;
+            sum += prior_.quadratic(state_.data() + j * width_, row);
+        }
+        return sum;
+    }
+
+    const X& x_;
+    const LabelCells<T>& labels_;
+    const Prior& prior_;
+    T bias_;
+    bool prior_margins_;
+    int threads_;
+    std::vector<T> norms_;
+    int width_;
+    Buffer<Chunk<T>> state_, beta_;
+    std::vector<std::uint8_t> active_;
+    std::vector<int> all_;
+    std::vector<T> diagonal_;
+    T upper_ = std::numeric_limits<T>::max(), lower_ = -std::numeric_limits<T>::max();
+};
+
+}  // namespace multimargin

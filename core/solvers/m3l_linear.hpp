@@ -1,0 +1,111 @@
+#pragma once
+// Linear M3L: max-margin multi-label learning with a prior R on label correlations.
+//
+//   primal   P(Z) = 1/2 tr(Z R^+ Z') + sum_il c_il max(0, m_il - y_il z_l.x_i)
+//   dual     D(b) = sum_il m_il b_il - 1/2 tr(V R V'),    0 <= b_il <= c_il
+//            V = sum_i x_i (b_i o y_i)',   Z = V R
+//
+// R is positive semidefinite and never inverted; Z stays in its range, so P - D >= 0 certifies any feasible b even
+// if R is singular. y in {-1, 1}; c_il = 0 for an unknown label. m_il = 1, or y_il (R y_i)_l for the loss that
+// depends on the prior. x_i has a last, constant feature `bias`.
+//
+// Method: row-block dual coordinate ascent. Solvers keep the signed beta = y o b and V row-major, so that the
+// weights of one feature for all labels are neighbours. A visit to row i reads its scores s = V' x_i once for all
+// labels, takes an exact one-coordinate step in each label, and adds x_i (change of beta_i)' to V. Rows come in a
+// fresh random order each pass: a fixed order stalls the primal.
+//   m3l_separable.hpp   R = I: labels do not interact, one vector operation steps a chunk of labels
+//   m3l_coupled.hpp     other R: labels of a row are stepped one after the other, prior.hpp keeps their scores right
+//
+// Stopping: (P - D) <= tol P, both evaluated over all rows. In terms of t = m - y z, P - D = sum_il [c max(t, 0) - b t]
+// with every term >= 0; the same sum collected during a pass estimates the gap and tells when an evaluation pays.
+// Shrinking leaves out variables that sit firmly at a bound; evaluation brings back every one that should move, so
+// it cannot stop early with a wrong answer. Cost of a pass: one multiply-add per stored entry of X and active label.
+//
+// Rounding: with V the array kept by the solver and V(b) = V + E, D = sum m b - tr(V(b) R V') + 1/2 tr(V R V') up to a
+// term of second order in E, and P belongs to the returned V; both are summed in double.
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/control.hpp"
+#include "core/labels.hpp"
+#include "core/matrix.hpp"
+#include "core/rng.hpp"
+
+namespace multimargin {
+
+struct M3LParams {
+    double tol;
+    int max_iter;
+    int threads;
+    std::uint64_t seed;
+};
+
+struct Evaluation {
+    double primal, dual;
+    double gap() const { return primal - dual; }
+};
+
+struct M3LResult {
+    Evaluation certificate;
+    int passes;
+    Status status;
+};
+
+// 1 / |x|^2 with the constant feature; an all-zero row takes its full step at once.
+template <RowMatrix X>
+std::vector<typename X::value_type> squared_norms(const X& x, double bias) {
+    std::vector<typename X::value_type> norms(static_cast<std::size_t>(x.rows()));
+    for (Index i = 0; i < x.rows(); ++i)
+        norms[static_cast<std::size_t>(i)] = static_cast<typename X::value_type>(squared_norm(x.row(i)) + bias * bias);
+    return norms;
+}
+
+template <class T>
+MULTIMARGIN_INLINE T step_length(T curvature) {
+    return curvature > 0 ? 1 / curvature : T(1e30);
+}
+
+// Runs passes of an engine until the certificate holds. An Engine offers
+//   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
+//   Evaluation evaluate(share, control)   exact P and D; reactivates variables whose share of the gap exceeds `share`
+template <class Engine>
+M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& params, Control& control) {
+    constexpr int first_evaluation = 4;
+    constexpr int passes_without_shrinking = 2;
+    std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
+    std::iota(order.begin(), order.end(), 0);
+    Rng rng(params.seed);
+
+    Evaluation last{0.0, 0.0};
+    double optimism = 1.0;  // true gap / estimated gap at the last evaluation
+    int next_evaluation = first_evaluation;
+    for (int pass = 1;; ++pass) {
+        rng.shuffle(std::span(order));
+        const double estimate = engine.pass(order, pass > passes_without_shrinking, control);
+        const bool final_pass = pass >= params.max_iter;
+        const bool promising = pass > first_evaluation && optimism * estimate <= params.tol * last.primal;
+        Progress progress{.pass = pass, .time = control.elapsed()};
+        if (promising || final_pass || pass == next_evaluation || control.stopped()) {
+            if (pass >= next_evaluation) next_evaluation *= 2;
+            const double share = 0.1 * params.tol * std::max(last.primal, 0.0) / static_cast<double>(cells);
+            last = engine.evaluate(share, control);
+            optimism = estimate > 0 ? std::clamp(last.gap() / estimate, 0.5, 2.0) : 1.0;
+            progress.evaluated = true;
+            progress.primal = last.primal;
+            progress.dual = last.dual;
+        }
+        const bool converged = progress.evaluated && last.gap() <= params.tol * last.primal;
+        progress.time = control.elapsed();
+        const bool stop = control.tick(progress);
+        if (converged) return {last, pass, Status::converged};
+        if (stop && progress.evaluated) return {last, pass, control.reason()};
+        if (final_pass) return {last, pass, Status::max_iter};
+        if (stop) return {engine.evaluate(0.0, control), pass, control.reason()};
+    }
+}
+
+}  // namespace multimargin

@@ -1,0 +1,120 @@
+"""What a solver reports while it runs, and what is left of it afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Certificate", "History", "Monitor", "Progress"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Proof of how close a solution is to the optimum.
+
+    Attributes
+    ----------
+    primal : float
+        Objective of the returned model; an upper bound of the optimum.
+    dual : float
+        Value of a feasible dual point; a lower bound of the optimum.
+    gap : float
+        ``primal - dual``.
+    relative_gap : float
+        ``gap / primal``.
+    converged : bool
+        Whether ``relative_gap <= tol``.
+    oracle_exact : float
+        Share of the oracle calls that were proved exact.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    converged: bool
+    oracle_exact: float = 1.0
+
+    @classmethod
+    def of(cls, primal: float, dual: float, tol: float, oracle_exact: float = 1.0) -> Certificate:
+        """Certificate of a primal and a dual value."""
+        gap = primal - dual
+        relative = gap / primal if primal > 0 else max(gap, 0.0)
+        return cls(primal, dual, gap, relative, relative <= tol, oracle_exact)
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The certificate over time: one entry for every pass at which it was evaluated.
+
+    Attributes
+    ----------
+    time : ndarray
+        Seconds since training began.
+    pass_ : ndarray
+        Number of passes over the data.
+    primal, dual : ndarray
+        Bounds of the optimum at that moment.
+    """
+
+    time: NDArray[np.float64]
+    pass_: NDArray[np.int64]
+    primal: NDArray[np.float64]
+    dual: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback receives once per pass.
+
+    Attributes
+    ----------
+    pass_ : int
+        Number of passes over the data.
+    time : float
+        Seconds since training began.
+    primal, dual, gap : float or None
+        None on passes at which the certificate was not evaluated.
+    """
+
+    pass_: int
+    time: float
+    primal: float | None
+    dual: float | None
+    gap: float | None
+
+
+@dataclass
+class Monitor:
+    """Collects the history, calls the user's callback, and prints when ``verbose``."""
+
+    callback: Callable[[Progress], object] | None
+    verbose: int
+    name: str
+    _records: list[tuple[float, int, float, float]] = field(default_factory=list)
+
+    def __call__(self, pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
+        """Report of the native solver; True asks it to stop."""
+        gap = None
+        if primal is not None and dual is not None:
+            gap = primal - dual
+            self._records.append((time, pass_, primal, dual))
+            if self.verbose:
+                relative = gap / primal if primal > 0 else gap
+                line = f"{self.name}: pass {pass_:5d}  {time:8.2f} s  objective {primal:.6g}  relative gap {relative:.2e}\n"
+                sys.stderr.write(line)
+        return self.callback is not None and bool(self.callback(Progress(pass_, time, primal, dual, gap)))
+
+    def history(self) -> History:
+        """Everything evaluated so far."""
+        columns = list(zip(*self._records, strict=True)) or [(), (), (), ()]
+        return History(
+            time=np.asarray(columns[0], dtype=np.float64),
+            pass_=np.asarray(columns[1], dtype=np.int64),
+            primal=np.asarray(columns[2], dtype=np.float64),
+            dual=np.asarray(columns[3], dtype=np.float64),
+        )

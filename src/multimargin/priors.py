@@ -1,0 +1,364 @@
+"""Priors on label correlations: the matrix R that couples the labels in M3L.
+
+A prior is a symmetric positive semidefinite matrix R with one row and column per label; R = I is one-vs-all. R may be
+singular: it is never inverted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from multimargin.errors import InputError
+from multimargin.labels import read_labels
+
+__all__ = [
+    "LowRankPrior",
+    "check_prior",
+    "from_embeddings",
+    "from_graph",
+    "from_labels",
+    "from_signatures",
+]
+
+SYMMETRY_TOLERANCE = 1e-8
+ROUNDING = 1e-12
+PSD_TOLERANCE = 1e-8
+
+REMEDY = "Build the prior with multimargin.priors, or project it: R = (R + R.T) / 2, then set negative eigenvalues to 0."
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankPrior:
+    """A prior of low rank plus a diagonal, :math:`R = \\mathrm{diag}(d) + F F^\\top`.
+
+    Training costs :math:`r L` per row instead of :math:`L^2`; without a diagonal only :math:`D \\times r` weights are kept.
+
+    Parameters
+    ----------
+    factor : array of shape (n_labels, rank)
+        F.
+    diagonal : float or array of shape (n_labels,), default=0.0
+        d, not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multimargin.priors import LowRankPrior
+    >>> LowRankPrior(np.array([[1.0], [-1.0]]), diagonal=0.5).toarray()
+    array([[ 1.5, -1. ],
+           [-1. ,  1.5]])
+    """
+
+    factor: NDArray[Any]
+    diagonal: float | NDArray[Any] = 0.0
+
+    def toarray(self) -> NDArray[np.float64]:
+        """Return R as a dense matrix."""
+        F = np.asarray(self.factor, dtype=np.float64)
+        return F @ F.T + np.diag(np.broadcast_to(np.asarray(self.diagonal, dtype=np.float64), len(F)))
+
+
+def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = None) -> NDArray[np.float64]:
+    """Prior from category signatures, :math:`R = \\sum_c p(c)\\, y_c y_c^\\top` with :math:`y_c \\in \\{-1, 1\\}^L`.
+
+    Parameters
+    ----------
+    signatures : array of shape (n_categories, n_labels)
+        The labels of each category, as 0/1, booleans or -1/1.
+    probabilities : array of shape (n_categories,), optional
+        How likely each category is; equally likely by default. They are scaled to sum to 1.
+
+    Returns
+    -------
+    R : ndarray of shape (n_labels, n_labels)
+        Its diagonal is 1 and its rank at most the number of categories.
+
+    Examples
+    --------
+    >>> from multimargin.priors import from_signatures
+    >>> from_signatures([[1, 1, 0], [0, 0, 1]])
+    array([[ 1.,  1., -1.],
+           [ 1.,  1., -1.],
+           [-1., -1.,  1.]])
+    """
+    labels = read_labels(signatures, subject="signatures")
+    if labels.missing is not None:
+        msg = "signatures must be complete; got NaN cells. Fill them, or leave the category out."
+        raise InputError(msg)
+    S = np.where(labels.positives.toarray(), 1.0, -1.0)
+    p = np.full(len(S), 1.0) if probabilities is None else np.asarray(probabilities, dtype=np.float64)
+    if p.shape != (len(S),) or not np.all(np.isfinite(p)) or np.any(p < 0) or p.sum() <= 0:
+        msg = (
+            f"probabilities must be {len(S)} non-negative numbers, one per category, not all zero; got an array of shape "
+            f"{p.shape} with minimum {p.min() if p.size else None}."
+        )
+        raise InputError(msg)
+    R = (S.T * (p / p.sum())) @ S
+    return np.asarray((R + R.T) / 2)
+
+
+def from_labels(Y: Any, kind: str = "correlation", shrinkage: float = 0.0) -> NDArray[np.float64]:
+    """Prior from a label matrix.
+
+    Parameters
+    ----------
+    Y : label matrix in any form
+        Rows with unknown labels count for the pairs of labels they know.
+    kind : {"correlation", "second-moment"}, default="correlation"
+        ``"second-moment"`` is :math:`\\frac1n \\sum_i y_i y_i^\\top` with labels in -1/1: it also encodes how frequent labels
+        are. ``"correlation"`` is the correlation matrix of the labels; a constant label gets correlation 0.
+    shrinkage : float in [0, 1], default=0.0
+        Weight of the identity: :math:`R \\leftarrow (1 - s) R + s I`.
+
+    Returns
+    -------
+    R : ndarray of shape (n_labels, n_labels)
+
+    Examples
+    --------
+    >>> from multimargin.priors import from_labels
+    >>> from_labels([[1, 1], [0, 0], [1, 1], [0, 1]], kind="second-moment")
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+    if kind not in ("correlation", "second-moment"):
+        msg = f"kind must be 'correlation' or 'second-moment'; got {kind!r}."
+        raise InputError(msg)
+    if not 0.0 <= shrinkage <= 1.0:
+        msg = f"shrinkage must lie in [0, 1]; got {shrinkage}."
+        raise InputError(msg)
+    labels = read_labels(Y)
+    positives = labels.positives.astype(np.float64)
+    if labels.missing is None:
+        n = float(labels.n_samples)
+        together = np.asarray((positives.T @ positives).todense())
+        count = np.diag(together)
+        R = (4.0 * together - 2.0 * (count[:, None] + count[None, :]) + n) / n
+        mean = 2.0 * count / n - 1.0
+        if kind == "correlation":
+            R = _correlation(R - np.outer(mean, mean))
+    else:
+        R = _pairwise_known(labels.positives, labels.missing, kind)
+    R = (1.0 - shrinkage) * R + shrinkage * np.eye(labels.n_labels)
+    return np.asarray((R + R.T) / 2)
+
+
+def from_graph(adjacency: ArrayLike | sp.sparray | sp.spmatrix, diffusion: float = 1.0) -> NDArray[np.float64]:
+    """Prior from a graph over the labels: the diffusion kernel :math:`R = e^{-\\beta \\mathcal{L}}`, scaled to a unit diagonal.
+
+    Parameters
+    ----------
+    adjacency : array or sparse matrix of shape (n_labels, n_labels)
+        Symmetric, non-negative edge weights; the diagonal is ignored. :math:`\\mathcal{L}` is the normalised Laplacian.
+    diffusion : float, default=1.0
+        :math:`\\beta > 0`: how far labels influence each other along the graph. Towards 0, R becomes the identity.
+
+    Returns
+    -------
+    R : ndarray of shape (n_labels, n_labels)
+
+    Examples
+    --------
+    >>> from multimargin.priors import from_graph
+    >>> from_graph([[0, 1, 0], [1, 0, 0], [0, 0, 0]]).round(2)
+    array([[1.  , 0.76, 0.  ],
+           [0.76, 1.  , 0.  ],
+           [0.  , 0.  , 1.  ]])
+    """
+    A = np.asarray(adjacency.todense() if sp.issparse(adjacency) else adjacency, dtype=np.float64).copy()
+    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+        msg = f"adjacency must be a square matrix with a row and column per label; got shape {A.shape}."
+        raise InputError(msg)
+    np.fill_diagonal(A, 0.0)
+    if not np.all(np.isfinite(A)) or np.any(A < 0) or not np.allclose(A, A.T):
+        msg = "adjacency must be symmetric, finite and non-negative. Use (A + A.T) / 2 for a directed graph."
+        raise InputError(msg)
+    if not diffusion > 0:
+        msg = f"diffusion must be positive; got {diffusion}. Use prior=None for no coupling."
+        raise InputError(msg)
+    degree = A.sum(axis=1)
+    scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
+    laplacian = np.diag((degree > 0).astype(np.float64)) - A * np.outer(scale, scale)
+    R = scipy.linalg.expm(-diffusion * laplacian)
+    norm = np.sqrt(np.diag(R))
+    R = R / np.outer(norm, norm)
+    return np.asarray((R + R.T) / 2)
+
+
+def from_embeddings(E: ArrayLike) -> NDArray[np.float64]:
+    """Prior from label embeddings: the Gram matrix of the embeddings scaled to unit length.
+
+    Parameters
+    ----------
+    E : array of shape (n_labels, n_dimensions)
+        One vector per label, for example a word embedding of its name.
+
+    Returns
+    -------
+    R : ndarray of shape (n_labels, n_labels)
+
+    Examples
+    --------
+    >>> from multimargin.priors import from_embeddings
+    >>> from_embeddings([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    array([[1., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 1.]])
+    """
+    vectors = np.asarray(E, dtype=np.float64)
+    if vectors.ndim != 2 or not np.all(np.isfinite(vectors)):
+        msg = f"Embeddings must be a finite array of shape (n_labels, n_dimensions); got shape {vectors.shape}."
+        raise InputError(msg)
+    length = np.linalg.norm(vectors, axis=1)
+    if np.any(length == 0):
+        msg = f"The embedding of label {int(np.argmin(length))} is zero. Give every label a direction."
+        raise InputError(msg)
+    unit = vectors / length[:, None]
+    R = unit @ unit.T
+    return np.asarray((R + R.T) / 2)
+
+
+def check_prior(
+    prior: Any, names: Sequence[Any] | NDArray[Any], dtype: type[np.floating[Any]] = np.float64
+) -> NDArray[Any] | LowRankPrior | None:
+    """Check a prior against the labels.
+
+    Parameters
+    ----------
+    prior : None, array, DataFrame or LowRankPrior
+        ``None`` is the identity. A DataFrame is aligned with the labels by its row and column names.
+    names : sequence
+        Label names.
+    dtype : type
+        Precision of the result.
+
+    Returns
+    -------
+    None, ndarray of shape (n_labels, n_labels), or LowRankPrior with an array diagonal
+    """
+    if prior is None:
+        return None
+    if isinstance(prior, LowRankPrior):
+        return _check_low_rank(prior, names, dtype)
+    R = _aligned(prior, names) if hasattr(prior, "columns") else prior
+    if sp.issparse(R):
+        R = R.toarray()
+    try:
+        R = np.asarray(R, dtype=np.float64)
+    except (TypeError, ValueError):
+        msg = f"prior must be None, a square matrix, a DataFrame or a LowRankPrior; got {type(prior).__name__}."
+        raise InputError(msg) from None
+    n = len(names)
+    if R.shape != (n, n):
+        msg = f"prior must have one row and one column for each of the {n} labels; got shape {R.shape}."
+        raise InputError(msg)
+    if not np.all(np.isfinite(R)):
+        msg = "prior must be finite; it contains NaN or infinite entries."
+        raise InputError(msg)
+    scale = max(float(np.abs(R).max()), np.finfo(float).tiny)
+    asymmetry = float(np.abs(R - R.T).max())
+    if asymmetry > SYMMETRY_TOLERANCE * scale:
+        msg = f"prior must be symmetric; R and its transpose differ by up to {asymmetry:.3g}. {REMEDY}"
+        raise InputError(msg)
+    R = (R + R.T) / 2
+    diagonal = np.diag(R)
+    if np.any(diagonal <= 0):
+        worst = int(np.argmin(diagonal))
+        msg = f"prior must have a positive diagonal; it is {diagonal[worst]:.3g} for label {names[worst]!r}. {REMEDY}"
+        raise InputError(msg)
+    return np.ascontiguousarray(_clip_eigenvalues(R), dtype=dtype)
+
+
+def _check_low_rank(prior: LowRankPrior, names: Any, dtype: type[np.floating[Any]]) -> LowRankPrior:
+    factor = np.asarray(prior.factor, dtype=np.float64)
+    n = len(names)
+    if factor.ndim != 2 or factor.shape[0] != n or factor.shape[1] == 0:
+        msg = f"The factor of a LowRankPrior must have shape ({n}, rank), one row per label; got {factor.shape}."
+        raise InputError(msg)
+    diagonal = np.asarray(prior.diagonal, dtype=np.float64)
+    if diagonal.shape not in ((), (n,)):
+        msg = f"The diagonal of a LowRankPrior must be a number or {n} numbers; got shape {diagonal.shape}."
+        raise InputError(msg)
+    diagonal = np.broadcast_to(diagonal, n)
+    if not np.all(np.isfinite(factor)) or not np.all(np.isfinite(diagonal)):
+        msg = "A LowRankPrior must be finite; it contains NaN or infinite entries."
+        raise InputError(msg)
+    if np.any(diagonal < 0):
+        msg = f"The diagonal of a LowRankPrior must not be negative; its minimum is {diagonal.min():.3g}."
+        raise InputError(msg)
+    total = diagonal + np.einsum("lr,lr->l", factor, factor)
+    if np.any(total <= 0):
+        worst = int(np.argmin(total))
+        msg = f"prior must have a positive diagonal; it is 0 for label {names[worst]!r}. Give it a factor or a diagonal entry."
+        raise InputError(msg)
+    return LowRankPrior(np.ascontiguousarray(factor, dtype=dtype), np.ascontiguousarray(diagonal, dtype=dtype))
+
+
+def _aligned(frame: Any, names: Any) -> NDArray[np.float64]:
+    known = set(frame.columns) & set(frame.index)
+    missing = [name for name in names if name not in known]
+    if missing:
+        msg = (
+            f"prior is a DataFrame without a row and column for label {missing[0]!r}; it needs both for each of the "
+            f"{len(names)} labels."
+        )
+        raise InputError(msg)
+    return np.asarray(frame.loc[list(names), list(names)].to_numpy(dtype=np.float64))
+
+
+def _clip_eigenvalues(R: NDArray[np.float64]) -> NDArray[np.float64]:
+    eigenvalues = np.linalg.eigvalsh(R)
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    if smallest < -PSD_TOLERANCE * largest:
+        msg = (
+            f"prior must be positive semidefinite; its smallest eigenvalue is {smallest:.3g} (largest {largest:.3g}). {REMEDY}"
+        )
+        raise InputError(msg)
+    if smallest >= -ROUNDING * largest:
+        return R
+    warnings.warn(
+        f"The smallest eigenvalue of the prior is {smallest:.3g} (largest {largest:.3g}); negative ones were set to 0.",
+        stacklevel=4,
+    )
+    values, vectors = np.linalg.eigh(R)
+    clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return np.asarray((clipped + clipped.T) / 2)
+
+
+def _correlation(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    variance = np.diag(covariance).copy()
+    constant = variance <= ROUNDING
+    variance[constant] = 1.0
+    R = covariance / np.sqrt(np.outer(variance, variance))
+    R[constant, :] = 0.0
+    R[:, constant] = 0.0
+    np.fill_diagonal(R, 1.0)
+    return R
+
+
+def _pairwise_known(positives: sp.csr_array, missing: sp.csr_array, kind: str) -> NDArray[np.float64]:
+    """Moments over the rows that know both labels, projected back to the positive semidefinite matrices."""
+    known = 1.0 - missing.toarray().astype(np.float64)
+    y = np.where(positives.toarray(), 1.0, -1.0) * known
+    together = known.T @ known
+    weight = np.maximum(together, 1.0)
+    R = (y.T @ y) / weight
+    np.fill_diagonal(R, 1.0)
+    if kind == "correlation":
+        mean = (y.T @ known) / weight  # mean of label l over the rows that also know label k
+        centred = R - mean * mean.T
+        own = y.sum(axis=0) / np.maximum(known.sum(axis=0), 1.0)
+        np.fill_diagonal(centred, 1.0 - own**2)
+        R = np.clip(_correlation(centred), -1.0, 1.0)
+    values, vectors = np.linalg.eigh((R + R.T) / 2)
+    R = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    norm = np.sqrt(np.diag(R))
+    return np.asarray(R / np.outer(norm, norm))
