@@ -21,6 +21,7 @@ template <RowMatrix X, class Prior>
 class CoupledEngine {
   public:
     using T = typename X::value_type;
+    using Kernels = KernelsFor<X>;
 
     // prior_margins: m_il = y_il (R y_i)_l instead of 1.
     CoupledEngine(const X& x, const LabelCells<T>& labels, const Prior& prior, T bias, bool prior_margins, int threads)
@@ -34,9 +35,7 @@ class CoupledEngine {
           width_(prior.state_chunks()),
           state_(static_cast<std::size_t>(x.cols() + 1) * width_),
           beta_(static_cast<std::size_t>(x.rows()) * labels.chunks()),
-          active_(static_cast<std::size_t>(x.rows()), 1),
-          all_(static_cast<std::size_t>(width_)) {
-        std::iota(all_.begin(), all_.end(), 0);
+          active_(static_cast<std::size_t>(x.rows()), 1) {
         for (Index l = 0; l < labels.labels(); ++l) diagonal_.push_back(prior.diagonal(l));
     }
 
@@ -50,7 +49,7 @@ class CoupledEngine {
                 beta_of(i)[l] = start;
                 w.row.move(l, start, norms_[i]);
             }
-            scatter<T>(x_.row(i), state_.data(), width_, x_.cols(), bias_, all_.data(), width_, w.row.step());
+            Kernels::scatter_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.row.step());
         }
     }
 
@@ -82,7 +81,7 @@ class CoupledEngine {
                 beta[l] = now;
                 changed = true;
             }
-            if (changed) scatter<T>(x_.row(i), state_.data(), width_, x_.cols(), bias_, all_.data(), width_, w.row.step());
+            if (changed) Kernels::scatter_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.row.step());
             if (shrink && rests && !changed) active_[i] = 0;
         }
         upper_ = highest > 0 ? T(0.5) * highest : std::numeric_limits<T>::max();
@@ -140,7 +139,7 @@ class CoupledEngine {
     T* beta_of(Index i) { return reinterpret_cast<T*>(beta_.data() + i * labels_.chunks()); }
 
     MULTIMARGIN_INLINE void open_row(Index i, Workspace& w) const {
-        gather<T>(x_.row(i), state_.data(), width_, x_.cols(), bias_, all_.data(), width_, w.raw.chunks());
+        Kernels::gather_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.raw.chunks());
         w.row.open(w.raw.chunks());
         const Chunk<T> zero{}, one = zero + T(1);
         for (int k = 0; k < labels_.chunks(); ++k) {
@@ -211,7 +210,6 @@ class CoupledEngine {
     int width_;
     Buffer<Chunk<T>> state_, beta_;
     std::vector<std::uint8_t> active_;
-    std::vector<int> all_;
     std::vector<T> diagonal_;
     T upper_ = std::numeric_limits<T>::max(), lower_ = -std::numeric_limits<T>::max();
 };

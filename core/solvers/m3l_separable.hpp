@@ -22,6 +22,7 @@ template <RowMatrix X>
 class SeparableBlock {
   public:
     using T = typename X::value_type;
+    using Kernels = KernelsFor<X>;
     static constexpr int max_chunks = 64;
 
     SeparableBlock(const X& x, const LabelCells<T>& labels, const std::vector<T>& norms, T bias, int first, int chunks)
@@ -46,7 +47,7 @@ class SeparableBlock {
 
     MULTIMARGIN_SIMD double pass(std::span<const std::int32_t> order, bool shrink, Control& control, bool on_caller) {
         const Chunk<T> zero{}, one = zero + T(1);
-        std::vector<Chunk<T>> worst(static_cast<std::size_t>(2 * chunks_));
+        Buffer<Chunk<T>> worst(static_cast<std::size_t>(2 * chunks_));
         Chunk<T>*highest = worst.data(), *lowest = worst.data() + chunks_;
         Chunk<T> scores[max_chunks], steps[max_chunks];
         int at[max_chunks], moved[max_chunks];
@@ -63,7 +64,7 @@ class SeparableBlock {
             int count = 0;
             for (; bits; bits &= bits - 1) at[count++] = __builtin_ctzll(bits);
             const auto row = x_.row(i);
-            gather<T>(row, state_.data(), chunks_, x_.cols(), bias_, at, count, scores);
+            Kernels::gather(row, state_.data(), chunks_, x_.cols(), bias_, at, count, scores);
             const T length = step_length(norms_[i]);
             Chunk<T>* beta = beta_.data() + i * chunks_;
             int changes = 0;
@@ -94,7 +95,7 @@ class SeparableBlock {
                 const auto rests = (at_zero & (t < lower_[k])) | (at_cost & (t > upper_[k])) | (at_zero & at_cost);
                 if (moves || !all(rests)) still_active |= std::uint64_t{1} << k;
             }
-            if (changes) scatter<T>(row, state_.data(), chunks_, x_.cols(), bias_, moved, changes, steps);
+            if (changes) Kernels::scatter(row, state_.data(), chunks_, x_.cols(), bias_, moved, changes, steps);
             if (shrink) active_[i] = still_active;
         }
         set_thresholds(highest, lowest);
@@ -106,11 +107,9 @@ class SeparableBlock {
         const Chunk<T> zero{}, one = zero + T(1);
         const Chunk<T> tiny = zero + static_cast<T>(share);
         const std::size_t n = static_cast<std::size_t>(chunks_);
-        std::vector<Chunk<T>> partial(3 * n);
+        Buffer<Chunk<T>> partial(3 * n);
         Chunk<T>*hinge = partial.data(), *linear = hinge + n, *cross = linear + n;
         Chunk<T> scores[max_chunks];
-        int at[max_chunks];
-        for (int k = 0; k < chunks_; ++k) at[k] = k;
         auto flush = [&] {
             for (int q = 0; q < 3; ++q) add_lanes(partial.data() + q * n, totals[q]);
         };
@@ -119,7 +118,7 @@ class SeparableBlock {
                 flush();
                 if (control.leave_unfinished(on_caller)) return;
             }
-            gather<T>(x_.row(i), state_.data(), chunks_, x_.cols(), bias_, at, chunks_, scores);
+            Kernels::gather_all(x_.row(i), state_.data(), chunks_, x_.cols(), bias_, scores);
             const Chunk<T>* beta = beta_.data() + i * chunks_;
             for (int k = 0; k < chunks_; ++k) {
                 const auto positive = labels_.is_positive(i, first_ + k);
@@ -134,7 +133,7 @@ class SeparableBlock {
             }
         }
         flush();
-        std::vector<Chunk<T>> squares(n);
+        Buffer<Chunk<T>> squares(n);
         for (Index j = 0; j <= x_.cols(); ++j) {
             for (int k = 0; k < chunks_; ++k) {
                 const Chunk<T> v = state_[static_cast<std::size_t>(j * chunks_ + k)];
@@ -190,17 +189,15 @@ class SeparableBlock {
     }
     MULTIMARGIN_SIMD void start_row(Index i, const T* beta) {
         Chunk<T> start[max_chunks];
-        int at[max_chunks];
         std::memset(static_cast<void*>(start), 0, sizeof start);
         std::memcpy(static_cast<void*>(start), beta + first_label(), static_cast<std::size_t>(own_labels()) * sizeof(T));
         for (int k = 0; k < chunks_; ++k) {
-            at[k] = k;
             const auto positive = labels_.is_positive(i, first_ + k);
             const Chunk<T> cost = labels_.cost(i, first_ + k, positive), zero{};
             start[k] = lane_min(positive ? cost : zero, lane_max(positive ? zero : -cost, start[k]));
             beta_[static_cast<std::size_t>(i * chunks_ + k)] = start[k];
         }
-        scatter<T>(x_.row(i), state_.data(), chunks_, x_.cols(), bias_, at, chunks_, start);
+        Kernels::scatter_all(x_.row(i), state_.data(), chunks_, x_.cols(), bias_, start);
     }
 
     const X& x_;

@@ -9,6 +9,8 @@
 // additions in a lane does not depend on which other chunks are handled: results are bit-identical however labels
 // are split into blocks.
 
+#include <utility>
+
 #include "core/matrix.hpp"
 #include "core/simd.hpp"
 
@@ -22,11 +24,10 @@ MULTIMARGIN_INLINE void gather_chunks(const Row& row, const Chunk<T>* V, Index s
     Chunk<T> sum[M];
     int offset[M];
     for (int m = 0; m < M; ++m) offset[m] = Contiguous ? m : at[m];
-    const Chunk<T>* base = Contiguous ? V + at[0] : V;
-    for (int m = 0; m < M; ++m) sum[m] = bias * base[last * stride + offset[m]];
+    for (int m = 0; m < M; ++m) sum[m] = bias * V[last * stride + offset[m]];
     const Index n = row.size();
     for (Index k = 0; k < n; ++k) {
-        const Chunk<T>* v = base + row.column(k) * stride;
+        const Chunk<T>* v = V + row.column(k) * stride;
         const T x = row.values[static_cast<std::size_t>(k)];
         for (int m = 0; m < M; ++m) sum[m] += x * v[offset[m]];
     }
@@ -40,11 +41,10 @@ MULTIMARGIN_INLINE void scatter_chunks(const Row& row, Chunk<T>* V, Index stride
     int offset[M];
     for (int m = 0; m < M; ++m) d[m] = step[m];
     for (int m = 0; m < M; ++m) offset[m] = Contiguous ? m : at[m];
-    Chunk<T>* base = Contiguous ? V + at[0] : V;
-    for (int m = 0; m < M; ++m) base[last * stride + offset[m]] += bias * d[m];
+    for (int m = 0; m < M; ++m) V[last * stride + offset[m]] += bias * d[m];
     const Index n = row.size();
     for (Index k = 0; k < n; ++k) {
-        Chunk<T>* v = base + row.column(k) * stride;
+        Chunk<T>* v = V + row.column(k) * stride;
         const T x = row.values[static_cast<std::size_t>(k)];
         for (int m = 0; m < M; ++m) v[offset[m]] += x * d[m];
     }
@@ -76,32 +76,40 @@ MULTIMARGIN_INLINE void in_register_groups(int count, Kernel&& kernel) {
     }
 }
 
+// The entry points, compiled once per kind of row.
 template <class T, class Row>
-MULTIMARGIN_INLINE void gather(const Row& row, const Chunk<T>* V, Index stride, Index last, T bias, const int* at,
-                               int count, Chunk<T>* out) {
-    if (count == stride) {
-        in_register_groups(count, [&]<int M>(int first) __attribute__((always_inline)) {
-            gather_chunks<M, true, T>(row, V, stride, last, bias, at + first, out + first);
-        });
-    } else {
+struct RowKernels {
+    // The `count` chunks listed in `at`.
+    MULTIMARGIN_SIMD static void gather(const Row& row, const Chunk<T>* V, Index stride, Index last, T bias, const int* at,
+                                        int count, Chunk<T>* out) {
+        if (count == stride) return gather_all(row, V, stride, last, bias, out);
         in_register_groups(count, [&]<int M>(int first) __attribute__((always_inline)) {
             gather_chunks<M, false, T>(row, V, stride, last, bias, at + first, out + first);
         });
     }
-}
-
-template <class T, class Row>
-MULTIMARGIN_INLINE void scatter(const Row& row, Chunk<T>* V, Index stride, Index last, T bias, const int* at, int count,
-                                const Chunk<T>* step) {
-    if (count == stride) {
-        in_register_groups(count, [&]<int M>(int first) __attribute__((always_inline)) {
-            scatter_chunks<M, true, T>(row, V, stride, last, bias, at + first, step + first);
-        });
-    } else {
+    MULTIMARGIN_SIMD static void scatter(const Row& row, Chunk<T>* V, Index stride, Index last, T bias, const int* at,
+                                         int count, const Chunk<T>* step) {
+        if (count == stride) return scatter_all(row, V, stride, last, bias, step);
         in_register_groups(count, [&]<int M>(int first) __attribute__((always_inline)) {
             scatter_chunks<M, false, T>(row, V, stride, last, bias, at + first, step + first);
         });
     }
-}
+    // All `stride` chunks.
+    MULTIMARGIN_SIMD static void gather_all(const Row& row, const Chunk<T>* V, Index stride, Index last, T bias,
+                                            Chunk<T>* out) {
+        in_register_groups(static_cast<int>(stride), [&]<int M>(int first) __attribute__((always_inline)) {
+            gather_chunks<M, true, T>(row, V + first, stride, last, bias, nullptr, out + first);
+        });
+    }
+    MULTIMARGIN_SIMD static void scatter_all(const Row& row, Chunk<T>* V, Index stride, Index last, T bias,
+                                             const Chunk<T>* step) {
+        in_register_groups(static_cast<int>(stride), [&]<int M>(int first) __attribute__((always_inline)) {
+            scatter_chunks<M, true, T>(row, V + first, stride, last, bias, nullptr, step + first);
+        });
+    }
+};
+
+template <RowMatrix X>
+using KernelsFor = RowKernels<typename X::value_type, decltype(std::declval<const X&>().row(0))>;
 
 }  // namespace multimargin

@@ -2,5 +2,8 @@
 
 from importlib.metadata import version
 
+from multimargin import priors
+from multimargin.estimators import LinearM3L
+
 __version__ = version("multimargin")
-__all__ = ["__version__"]
+__all__ = ["LinearM3L", "__version__", "priors"]

@@ -1,1 +1,12 @@
-"""..."""
+"""Estimators. A new one is a file here and a line in :data:`REGISTRY`."""
+
+from multimargin.estimators._base import MultilabelClassifier
+from multimargin.estimators._monitor import Certificate, History, Progress
+from multimargin.estimators.m3l import LinearM3L
+
+__all__ = ["REGISTRY", "Certificate", "History", "LinearM3L", "MultilabelClassifier", "Progress"]
+
+REGISTRY: dict[str, type[MultilabelClassifier]] = {
+    "linear-m3l": LinearM3L,
+}
+"""Names of the estimators in the command."""

@@ -1,0 +1,299 @@
+"""The contract every estimator keeps: validation before work, certificate after it, label forms in and out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from multimargin import _core
+from multimargin.estimators._monitor import Certificate, Monitor, Progress
+from multimargin.estimators._weights import CellCosts, cell_costs
+from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
+
+__all__ = ["Interval", "LinearModel", "MultilabelClassifier", "Problem", "Solution", "StrOptions"]
+
+BLOCK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Validated training data, as solvers receive it."""
+
+    X: Any
+    labels: LabelMatrix
+    costs: CellCosts
+    n_jobs: int
+    seed: int
+
+    @property
+    def dtype(self) -> Any:
+        """Precision in which to solve."""
+        return self.X.dtype
+
+    def rows(self) -> _core.Rows:
+        """X for the native core."""
+        if sp.issparse(self.X):
+            return _core.csr_rows(
+                self.X.data, self.X.indices.astype(np.int32, copy=False), self.X.indptr.astype(np.int64), self.X.shape[1]
+            )
+        return _core.dense_rows(self.X)
+
+    def positives(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Positive cells for the native core."""
+        return _cells(self.labels.positives)
+
+    def missing(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+        """Unknown cells for the native core."""
+        return None if self.labels.missing is None else _cells(self.labels.missing)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver leaves behind, besides the model itself."""
+
+    primal: float
+    dual: float
+    passes: int
+    status: str
+    oracle_exact: float = 1.0
+
+
+class MultilabelClassifier(ClassifierMixin, BaseEstimator):
+    """Base of all estimators. A subclass provides ``_solve`` and ``_scores``."""
+
+    C: float
+    class_weight: Any
+    tol: float
+    max_iter: int
+    time_limit: float | None
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+    warm_start: bool
+    callback: Callable[[Progress], object] | None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, list, None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "warm_start": ["boolean"],
+        "callback": [callable, None],
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+            float32 is solved in float32, everything else in float64.
+        Y : labels of the rows, in any form
+            A 0/1, boolean or -1/1 array, a sparse matrix or array, a DataFrame with a column per label, a list of label
+            sets, or a 1-D array with two classes. NaN marks an unknown label.
+        sample_weight : array of shape (n_samples,) or (n_samples, n_labels), optional
+            Weight of a row, or of single cells of Y.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        labels = read_labels(Y, n_samples=X.shape[0])
+        constant, value = _constant_labels(labels)
+        problem = Problem(
+            X=X,
+            labels=labels,
+            costs=cell_costs(labels, self.C, self.class_weight, sample_weight, constant, X.dtype),
+            n_jobs=effective_n_jobs(self.n_jobs),
+            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+        )
+        self._check_problem(problem)
+        if constant.any():
+            _warn_constant(labels, constant)
+        monitor = Monitor(self.callback, int(self.verbose), type(self).__name__)
+        solution = self._solve(problem, monitor)
+        self._set_constant(constant, value)
+        self.classes_ = labels.values
+        self.label_names_ = labels.names
+        self.label_form_ = labels.form
+        self.constant_labels_ = labels.names[constant]
+        self.history_ = monitor.history()
+        self.certificate_ = Certificate.of(solution.primal, solution.dual, self.tol, solution.oracle_exact)
+        self.n_iter_ = solution.passes
+        self._warn_unless_converged(solution)
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Scores of the labels; positive means the label is predicted.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels)
+            Of shape (n_samples,) if the model was trained on a 1-D y, as scikit-learn's scorers expect.
+        """
+        check_is_fitted(self)
+        scores = self._scores(self._check_X(X))
+        return scores[:, 0] if self.label_form_.kind == "column" else scores
+
+    def predict(self, X: Any) -> Any:
+        """Predicted labels, in the form in which Y was given to :meth:`fit`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
+        """
+        check_is_fitted(self)
+        index = getattr(X, "index", None)
+        positives = self._positives(self._check_X(X))
+        return write_labels(positives, self.label_form_, self.label_names_, self.classes_, index)
+
+    def predict_sets(self, X: Any) -> list[tuple[Any, ...]]:
+        """Predicted labels as a tuple of label names for every row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        list of tuples
+        """
+        check_is_fitted(self)
+        return label_tuples(self._positives(self._check_X(X)), self.label_names_)
+
+    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+        """Subset accuracy: share of rows whose labels are all predicted right. Unknown labels are not counted.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        Y : labels of the rows, in any form
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        X = self._check_X(X)
+        if self.label_form_.kind == "column":
+            right = np.asarray(Y) == write_labels(
+                self._positives(X), self.label_form_, self.label_names_, self.classes_
+            )
+        else:
+            names = self.label_names_ if self.label_form_.kind == "sets" else None
+            truth = read_labels(Y, n_samples=X.shape[0], names=names)
+            wrong = (truth.positives != self._positives(X)).astype(np.int8)
+            if truth.missing is not None:
+                wrong = wrong - wrong.multiply(truth.missing)
+            right = np.asarray(wrong.sum(axis=1)).ravel() == 0
+        return float(np.average(right, weights=sample_weight))
+
+    def _check_X(self, X: Any) -> Any:
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False)
+
+    def _positives(self, X: Any) -> sp.csr_array:
+        """Predicted cells, computed in row blocks so that the scores of all rows are never held at once."""
+        blocks = [sp.csr_array(self._scores(X[rows]) > 0) for rows in row_blocks(X.shape[0], len(self.label_names_))]
+        return sp.csr_array(sp.vstack(blocks, format="csr"))
+
+    def _check_problem(self, problem: Problem) -> None:
+        """Rules that need both parameters and data; raise before any work."""
+
+    def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        raise AssertionError
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        raise AssertionError
+
+    def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
+        raise AssertionError
+
+    def _warn_unless_converged(self, solution: Solution) -> None:
+        certificate = self.certificate_
+        if certificate.converged or solution.status == "stopped":
+            return
+        limit = "time_limit" if solution.status == "time_limit" else "max_iter"
+        warnings.warn(
+            f"{type(self).__name__} stopped after {solution.passes} passes with relative duality gap "
+            f"{certificate.relative_gap:.2e} > tol {self.tol:.2e} (objective {certificate.primal:.6g}, lower bound "
+            f"{certificate.dual:.6g}). Increase {limit}, scale the features, or lower C.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+class LinearModel(MultilabelClassifier):
+    """An estimator whose scores are ``X @ coef_.T + intercept_``."""
+
+    coef_: NDArray[Any]
+    intercept_: NDArray[Any]
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
+
+    def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
+        self.coef_[constant] = 0.0
+        self.intercept_[constant] = value[constant]
+
+
+def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:
+    """Slices of rows whose scores fit in a few dozen megabytes."""
+    size = max(1, BLOCK_BYTES // (8 * max(n_labels, 1)))
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
+
+
+def _cells(matrix: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
+
+
+def _constant_labels(labels: LabelMatrix) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Which labels take one value only, and the sign of that value; a label never observed counts as absent."""
+    positive, negative = labels.counts()
+    return (positive == 0) | (negative == 0), np.where(positive > 0, 1.0, -1.0)
+
+
+def _warn_constant(labels: LabelMatrix, constant: NDArray[np.bool_]) -> None:
+    if labels.form == LabelForm("column", dtype=labels.form.dtype):
+        subject = f"y has a single class, {labels.values.tolist()}"
+    else:
+        names = labels.names[constant].tolist()
+        shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        subject = f"Constant in training: label {shown}" if len(names) == 1 else f"Constant in training: labels {shown}"
+    warnings.warn(f"{subject}. Constant predictions are made; see constant_labels_.", stacklevel=4)
