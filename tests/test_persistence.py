@@ -34,6 +34,7 @@ from multimargin.persistence import (
     _Reader,
     _Writer,
     load,
+    load_notes,
     save,
     storable_classes,
 )
@@ -47,7 +48,7 @@ def sample(n_features: int = 4, n_labels: int = 3) -> tuple[np.ndarray, np.ndarr
 
 def fitted(**parameters: Any) -> LinearM3L:
     X, Y = sample()
-    return LinearM3L(**parameters).fit(X, Y)
+    return LinearM3L(**({"random_state": 0} | parameters)).fit(X, Y)
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def rewritten(data: bytes, version: int = FORMAT_VERSION, payload: bytes | None 
 
 def with_content(change: Any) -> bytes:
     """Return a file whose JSON text was changed by the function and whose checksum is right."""
-    payload = b"".join(_Writer(storable_classes()).payload(fitted()))
+    payload = b"".join(_Writer(storable_classes()).payload(fitted(), {}))
     (length,) = struct.unpack_from("<Q", payload)
     content = json.loads(payload[8 : 8 + length])
     change(content)
@@ -78,7 +79,7 @@ def with_content(change: Any) -> bytes:
 
 def value_round_trip(value: Any) -> Any:
     """Send one value through a model file as a constructor parameter."""
-    chunks = _Writer(storable_classes()).payload(LinearM3L(prior=value))
+    chunks = _Writer(storable_classes()).payload(LinearM3L(prior=value), {})
     return _Reader(memoryview(b"".join(chunks)), storable_classes()).model().prior
 
 
@@ -203,6 +204,20 @@ def test_sparse_matrices_come_back(container: Any) -> None:
     back = value_round_trip(matrix)
     assert type(back) is container
     assert (back != matrix).nnz == 0
+
+
+def test_frames_come_back() -> None:
+    frame = pd.DataFrame([[1.0, 0.5], [0.5, 1.0]], columns=["sea", "sun"], index=["sea", "sun"])
+    pd.testing.assert_frame_equal(value_round_trip(frame), frame)
+
+
+def test_notes_are_kept_beside_the_model(tmp_path: Path) -> None:
+    notes = {"file": "train.arff", "labels": ("sea", "sun"), "n_features": 4}
+    save(fitted(), tmp_path / "model.mm", notes=notes)
+    assert load_notes(tmp_path / "model.mm") == notes
+    assert_same_model(load(tmp_path / "model.mm"), fitted())
+    save(fitted(), tmp_path / "model.mm")
+    assert load_notes(tmp_path / "model.mm") == {}
 
 
 def test_callback_is_dropped_and_private_state_left_out(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from sklearn.base import BaseEstimator
 from . import __version__
 from .errors import ModelFileError
 
-__all__ = ["load", "save"]
+__all__ = ["load", "load_notes", "save"]
 
 SIGNATURE = b"\x89multimargin\r\n\x1a\n"
 FORMAT_VERSION = 1
@@ -53,15 +53,14 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 def storable_classes() -> dict[str, type]:
     """Return the only classes a model file may name, by class name."""
-    from .estimators import REGISTRY
-    from .estimators._base import Certificate, History
+    from .estimators import REGISTRY, Certificate, History
     from .labels import LabelForm
     from .priors import LowRankPrior
 
     return {cls.__name__: cls for cls in (*REGISTRY.values(), Certificate, History, LabelForm, LowRankPrior)}
 
 
-def save(model: Any, path: PathLike) -> None:
+def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:
     """Write a model to one file, atomically.
 
     The file appears under its name only when it is complete and on disk: a crash in the middle leaves the
@@ -74,6 +73,8 @@ def save(model: Any, path: PathLike) -> None:
         stored as None, and private state such as the warm start is left out.
     path : str or path
         The file to write or replace.
+    notes : dict, optional
+        Plain values to keep beside the model, such as how its training data was read; see `load_notes`.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def save(model: Any, path: PathLike) -> None:
     if not target.parent.is_dir():
         msg = f"Cannot save a model as {path}: the folder {target.parent} does not exist. Create it first."
         raise ModelFileError(msg)
-    chunks = _Writer(storable_classes()).payload(model)
+    chunks = _Writer(storable_classes()).payload(model, notes or {})
     try:
         _replace_atomically(target, chunks)
     except OSError as error:
@@ -115,6 +116,27 @@ def load(path: PathLike) -> Any:
     ModelFileError
         If the file is missing, foreign, truncated, damaged, or of a newer format version.
     """
+    return _read(path, lambda reader: reader.model())
+
+
+def load_notes(path: PathLike) -> dict[str, Any]:
+    """Read the notes that `save` kept beside a model.
+
+    Parameters
+    ----------
+    path : str or path
+        A model file.
+
+    Returns
+    -------
+    dict
+        Empty if there are none.
+    """
+    notes: dict[str, Any] = _read(path, lambda reader: reader.decode(reader.content["notes"]))
+    return notes
+
+
+def _read(path: PathLike, part: Callable[[_Reader], Any]) -> Any:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -122,7 +144,7 @@ def load(path: PathLike) -> Any:
         raise ModelFileError(msg) from error
     payload = _checked_payload(data, path)
     try:
-        return _Reader(payload, storable_classes()).model()
+        return part(_Reader(payload, storable_classes()))
     except ModelFileError as error:
         msg = f"Cannot load the model file {path}: {error}"
         raise ModelFileError(msg) from error
@@ -208,20 +230,20 @@ class _Writer:
         self.table: list[Json] = []
         self.size = 0
 
-    def payload(self, model: Any) -> list[memoryview]:
+    def payload(self, model: Any, notes: dict[str, Any]) -> list[memoryview]:
         if not self._is_ours(model) or not isinstance(model, BaseEstimator):
             msg = (
                 f"save() stores estimators of multimargin ({', '.join(self._estimator_names())}); got a "
                 f"{type(model).__name__}. Store pipelines and other objects with skops.io.dump(model, path)."
             )
             raise ModelFileError(msg)
-        content = self.encode(model, type(model).__name__)
-        text = json.dumps(
-            {"library": f"multimargin {__version__}", "model": content, "arrays": self.table},
-            sort_keys=True,
-            separators=(",", ":"),
-            allow_nan=False,
-        ).encode()
+        content = {
+            "library": f"multimargin {__version__}",
+            "model": self.encode(model, type(model).__name__),
+            "notes": self.encode(notes, "notes"),
+            "arrays": self.table,
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
         head = struct.pack("<Q", len(text)) + text
         chunks = [memoryview(head + bytes(-len(head) % ALIGNMENT))]
         for array in self.arrays:
@@ -252,8 +274,9 @@ class _Writer:
                 for k, v in value.items()
             ]
             return {"dict": pairs}
-        if isinstance(value, np.dtype) and value.kind in ARRAY_KINDS:
-            return {"dtype": value.str}
+        if type(value).__name__ == "DataFrame":
+            columns, index = (self.encode(axis.tolist(), where) for axis in (value.columns, value.index))
+            return {"frame": self.encode(value.to_numpy(), where), "columns": columns, "index": index}
         if self._is_ours(value):
             return self._encode_object(value, where)
         msg = (
@@ -332,18 +355,17 @@ class _Reader:
 
     def __init__(self, payload: memoryview, classes: dict[str, type]) -> None:
         (length,) = struct.unpack_from("<Q", payload)
-        content = json.loads(bytes(payload[8 : 8 + length]))
+        self.content = json.loads(bytes(payload[8 : 8 + length]))
         start = 8 + length
         self.data = payload[start + -start % ALIGNMENT :]
-        self.content = content["model"]
-        self.table = content["arrays"]
+        self.table = self.content["arrays"]
         self.classes = classes
         self.decoders: dict[str, Callable[[Json], Any]] = {
             "float": lambda node: float(node["float"]),
             "list": lambda node: [self.decode(item) for item in node["list"]],
             "tuple": lambda node: tuple(self.decode(item) for item in node["tuple"]),
             "dict": lambda node: {self.decode(key): self.decode(value) for key, value in node["dict"]},
-            "dtype": lambda node: _plain_dtype(node["dtype"]),
+            "frame": self._frame,
             "array": lambda node: self._array(node["array"]),
             "scalar": lambda node: self._array(node["scalar"])[()],
             "objects": self._objects,
@@ -352,7 +374,7 @@ class _Reader:
         }
 
     def model(self) -> BaseEstimator:
-        model = self.decode(self.content)
+        model = self.decode(self.content["model"])
         if not isinstance(model, BaseEstimator):
             msg = f"it holds a {type(model).__name__}, not an estimator."
             raise ModelFileError(msg)
@@ -395,6 +417,13 @@ class _Reader:
         for i, item in enumerate(node["objects"]):
             array[i] = self.decode(item)
         return array.reshape(node["shape"])
+
+    def _frame(self, node: Json) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame(
+            self.decode(node["frame"]), self.decode(node["index"]), self.decode(node["columns"])
+        )
 
     def _sparse(self, node: Json) -> Any:
         parts = tuple(self.decode(node[part]) for part in ("data", "indices", "indptr"))

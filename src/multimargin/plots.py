@@ -34,7 +34,7 @@ def convergence(model_or_history: Any, ax: Axes | None = None) -> Axes:
     The left axis shows the primal objective (an upper bound of the optimum) and the dual objective (a lower
     bound) over time; the optimum lies in the shaded band. The right axis, logarithmic, shows the relative gap
 
-    .. math:: (P - D) / \max(|P|, |D|).
+    .. math:: (P - D) / P.
 
     Parameters
     ----------
@@ -66,8 +66,7 @@ def convergence(model_or_history: Any, ax: Axes | None = None) -> Axes:
 
 
 def _draw_convergence(time: NDArray[Any], primal: NDArray[Any], dual: NDArray[Any], ax: Axes) -> Axes:
-    scale = np.maximum(np.maximum(np.abs(primal), np.abs(dual)), np.finfo(float).tiny)
-    gap = np.maximum(primal - dual, 0) / scale
+    gap = np.maximum(primal - dual, 0) / np.where(primal > 0, primal, 1)
     marker = "o" if len(time) <= 40 else None
     band = ax.fill_between(time, dual, primal, color=FAINT, alpha=0.18, linewidth=0)
     (upper,) = ax.plot(time, primal, color=PRIMAL, linewidth=1.8, marker=marker, markersize=3)
@@ -126,7 +125,7 @@ def prior(R: Any, names: Sequence[Any] | None = None, ax: Axes | None = None) ->
 
     Parameters
     ----------
-    R : array of shape (n_labels, n_labels), or an object with a `to_dense` method
+    R : array, DataFrame or LowRankPrior of shape (n_labels, n_labels)
         The prior, symmetric.
     names : sequence of length n_labels, optional
         Label names, in the order of the rows of R. By default the columns of a DataFrame, otherwise numbers.
@@ -193,9 +192,7 @@ def similarity_order(R: ArrayLike) -> NDArray[np.intp]:
 def _square_matrix(R: Any, names: Sequence[Any] | None) -> tuple[NDArray[np.float64], list[str]]:
     if names is None and hasattr(R, "columns"):
         names = list(R.columns)
-    if hasattr(R, "to_dense"):
-        R = R.to_dense()
-    elif hasattr(R, "toarray"):
+    if hasattr(R, "toarray"):
         R = R.toarray()
     matrix = np.asarray(R, dtype=float)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:

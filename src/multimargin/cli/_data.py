@@ -42,7 +42,11 @@ class Data:
 
 
 def read_data(
-    source: str, labels: str | None, file_format: str | None, split: Literal["train", "test"], need_labels: bool = True
+    source: str,
+    labels: str | None,
+    file_format: str | None,
+    split: Literal["train", "test"],
+    need_labels: bool = True,
 ) -> Data:
     """Read a file, or one split of a data set that has a name.
 
@@ -103,7 +107,9 @@ def match_labels(model: Any, data: Data) -> Any:
     if data.label_names == expected:
         return data.Y
     if len(data.label_names) != len(expected):
-        msg = f"{data.name} has {len(data.label_names)} labels, but the model was fitted with {len(expected)}."
+        msg = (
+            f"{data.name} has {len(data.label_names)} labels, but the model was fitted with {len(expected)}."
+        )
         raise InputError(msg)
     unknown = sorted(set(data.label_names) - set(expected))
     if unknown:

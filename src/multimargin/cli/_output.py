@@ -76,7 +76,12 @@ def fit_progress(what: str, tol: float) -> Iterator[Callback]:
     if not errors.is_terminal:
         yield _quiet_lines(what)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+    )
     with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True) as bar:
         yield _moving_bar(bar, what, tol)
 
@@ -108,7 +113,9 @@ def _quiet_lines(what: str) -> Callback:
         gap = _relative_gap(progress)
         if gap is not None and now - last[0] >= QUIET_SECONDS:
             last[0] = now
-            sys.stderr.write(f"{what}: pass {progress.pass_}, {progress.time:.0f} s, relative gap {gap:.1e}\n")
+            sys.stderr.write(
+                f"{what}: pass {progress.pass_}, {progress.time:.0f} s, relative gap {gap:.1e}\n"
+            )
 
     return update
 

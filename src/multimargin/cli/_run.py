@@ -39,7 +39,10 @@ def run(arguments: Sequence[str]) -> int:
             return _say(f"{error.format_message()} See: multimargin --help", 2)
         if isinstance(error, BAD_INPUT):
             return _say(_sentence(error), 2)
-        return _say(f"internal error ({type(error).__name__}: {_sentence(error)}). Re-run with --debug to see where.", 1)
+        return _say(
+            f"internal error ({type(error).__name__}: {_sentence(error)}). Re-run with --debug to see where.",
+            1,
+        )
 
 
 def _call(words: list[str]) -> int:
@@ -73,7 +76,9 @@ def _say(sentence: str, code: int) -> int:
 def _one_line_warnings() -> Iterator[None]:
     """Show the library's warnings as lines, without the source text that Python adds."""
 
-    def show(message: Warning | str, category: type[Warning], *_: Any, file: TextIO | None = None, **__: Any) -> None:
+    def show(
+        message: Warning | str, category: type[Warning], *_: Any, file: TextIO | None = None, **__: Any
+    ) -> None:
         sys.stderr.write(f"warning: {' '.join(str(message).split())}\n")
 
     with warnings.catch_warnings():

@@ -29,7 +29,9 @@ Source = Annotated[
 ]
 
 
-def run(model: ModelFile, source: Source, labels: Labels = None, format: Format = None, json: Json = False) -> None:
+def run(
+    model: ModelFile, source: Source, labels: Labels = None, format: Format = None, json: Json = False
+) -> None:
     """Run the verb."""
     from multimargin import metrics
     from multimargin.persistence import load

@@ -30,12 +30,17 @@ Examples:
 """
 
 Source = Annotated[
-    str | None, typer.Argument(help="A data file, or the name of a data set (its train split).", metavar="DATA")
+    str | None,
+    typer.Argument(help="A data file, or the name of a data set (its train split).", metavar="DATA"),
 ]
-Model = Annotated[str, typer.Option("--model", help="Name of the model; --list-models shows all.", metavar="NAME")]
+Model = Annotated[
+    str, typer.Option("--model", help="Name of the model; --list-models shows all.", metavar="NAME")
+]
 Parameter = Annotated[
     list[str] | None,
-    typer.Option("--parameter", "-p", help="A parameter of the model; may be repeated.", metavar="NAME=VALUE"),
+    typer.Option(
+        "--parameter", "-p", help="A parameter of the model; may be repeated.", metavar="NAME=VALUE"
+    ),
 ]
 Prior = Annotated[
     str | None,
@@ -47,7 +52,9 @@ Prior = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The model file to write.", metavar="FILE")]
-ListModels = Annotated[bool, typer.Option("--list-models", help="Show the models and their parameters, and stop.")]
+ListModels = Annotated[
+    bool, typer.Option("--list-models", help="Show the models and their parameters, and stop.")
+]
 
 
 def run(
@@ -144,7 +151,9 @@ def _show_result(
         "out": None if out is None else str(out),
     }
     if json:
-        parameters = {key: value for key, value in estimator.get_params().items() if key not in ("prior", "callback")}
+        parameters = {
+            key: value for key, value in estimator.get_params().items() if key not in ("prior", "callback")
+        }
         print_json({**result, "parameters": parameters})
         return
     screen = console()

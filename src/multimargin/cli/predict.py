@@ -34,7 +34,9 @@ Source = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="A .csv or .npz file; standard output (CSV) by default.", metavar="FILE"),
+    typer.Option(
+        "--out", "-o", help="A .csv or .npz file; standard output (CSV) by default.", metavar="FILE"
+    ),
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Give scores instead of 0 and 1.")]
 
@@ -76,7 +78,11 @@ def _show(predictions: Any, name: str, out: Path | None, scores: bool, json: boo
 
     per_row = predictions.positives.sum() / predictions.positives.shape[0]
     if json:
-        answer: dict[str, Any] = {"data": name, "rows": predictions.positives.shape[0], "labels_per_row": per_row}
+        answer: dict[str, Any] = {
+            "data": name,
+            "rows": predictions.positives.shape[0],
+            "labels_per_row": per_row,
+        }
         if out is None:
             answer |= {"label_names": predictions.label_names, "label_sets": predictions.sets()}
             answer |= {"scores": predictions.scores} if scores else {}
