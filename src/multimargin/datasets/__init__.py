@@ -1,1 +1,33 @@
-"""..."""
+"""Multi-label data: file readers, a catalogue of known sets, embedded real data, a synthetic generator."""
+
+from multimargin.datasets.catalogue import Facts, available, load
+from multimargin.datasets.digits import DigitSplit, load_digit_attributes, load_digit_strips
+from multimargin.datasets.formats import (
+    Dataset,
+    read,
+    read_arff,
+    read_csv,
+    read_libsvm,
+    read_npz,
+    read_parquet,
+    read_xmc,
+)
+from multimargin.datasets.synthetic import make_clique_labels
+
+__all__ = [
+    "Dataset",
+    "DigitSplit",
+    "Facts",
+    "available",
+    "load",
+    "load_digit_attributes",
+    "load_digit_strips",
+    "make_clique_labels",
+    "read",
+    "read_arff",
+    "read_csv",
+    "read_libsvm",
+    "read_npz",
+    "read_parquet",
+    "read_xmc",
+]

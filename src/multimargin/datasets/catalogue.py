@@ -1,0 +1,466 @@
+"""Known multi-label data sets, found on disk or on OpenML. A new one is one line in the catalogue.
+
+The files are looked for in the folder named by the environment variable ``MULTIMARGIN_DATA``.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix, vstack
+from sklearn.datasets import fetch_openml
+from sklearn.utils import Bunch
+
+from multimargin.datasets.formats import Dataset, read_arff, read_npz, read_xmc
+from multimargin.datasets.formats.npz import load_arrays
+from multimargin.datasets.formats.source import read_text
+from multimargin.errors import FileFormatError, InputError
+
+__all__ = ["Facts", "available", "load"]
+
+_VARIABLE = "MULTIMARGIN_DATA"
+_MULAN = "https://mulan.sourceforge.net/datasets-mlc.html"
+_AWA_FILES = (
+    "phog.npz",
+    "classes.txt",
+    "predicates.txt",
+    "predicate-matrix-binary.txt",
+    "predicate-matrix-continuous.txt",
+    "trainclasses.txt",
+    "testclasses.txt",
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a data set before it is read.
+
+    Attributes
+    ----------
+    name : str
+        What to pass to :func:`load`.
+    about : str
+        What the samples and labels are, and what to beware of.
+    n_train, n_test, n_features, n_labels : int
+        Its size.
+    cardinality : float
+        Labels per sample, on average over both parts.
+    files : tuple of str
+        The files it is read from, inside the data folder.
+    on_disk : bool
+        Whether all these files are there.
+    on_openml : bool
+        Whether :func:`load` can download it.
+    """
+
+    name: str
+    about: str
+    n_train: int
+    n_test: int
+    n_features: int
+    n_labels: int
+    cardinality: float
+    files: tuple[str, ...]
+    on_disk: bool
+    on_openml: bool
+
+
+@dataclass(frozen=True)
+class _Entry:
+    name: str
+    size: tuple[int, int, int, int]  # n_train, n_test, n_features, n_labels
+    cardinality: float
+    files: tuple[str, ...]
+    read: Callable[[list[Path], npt.DTypeLike], dict[str, Any]]
+    about: str
+    home: str = _MULAN
+    openml: int | None = None
+
+    def description(self) -> str:
+        return " ".join(filter(None, (self.about, _BEWARE.get(self.name))))
+
+    def facts(self, folder: Path | None) -> Facts:
+        there = folder is not None and all(_file(folder, name) is not None for name in self.files)
+        return Facts(
+            self.name,
+            self.description(),
+            *self.size,
+            self.cardinality,
+            self.files,
+            there,
+            self.openml is not None,
+        )
+
+
+def available(data_home: str | os.PathLike[str] | None = None) -> list[Facts]:
+    """List the data sets that :func:`load` knows.
+
+    Parameters
+    ----------
+    data_home : path or None, default=None
+        The data folder. None: the one named by the environment variable ``MULTIMARGIN_DATA``.
+
+    Returns
+    -------
+    list of Facts
+
+    Examples
+    --------
+    >>> from multimargin import datasets
+    >>> scene = next(facts for facts in datasets.available() if facts.name == "scene")
+    >>> scene.n_train, scene.n_test, scene.n_features, scene.n_labels
+    (1211, 1196, 294, 6)
+    """
+    folder = _folder(data_home)
+    return [entry.facts(folder) for entry in CATALOGUE.values()]
+
+
+def load(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    random_state: int = 0,
+    dtype: npt.DTypeLike = np.float64,
+) -> Bunch:
+    """Return a known data set, split into training and test part.
+
+    Parameters
+    ----------
+    name : str
+        One of the names that :func:`available` lists. ``"rcv1"`` is the first of five subsets, ``"rcv1-2"``
+        to ``"rcv1-5"`` the others, ``"rcv1-pooled"`` all of them without duplicates.
+    data_home : path or None, default=None
+        The data folder. None: the one named by the environment variable ``MULTIMARGIN_DATA``.
+    download : bool, default=True
+        Whether to ask OpenML for a set of which no file is in the folder.
+    random_state : int, default=0
+        Seed of the split where there is no official one: ``rcv1-pooled``, and every set from OpenML, which
+        does not say which samples are for testing.
+    dtype : float64 or float32, default=float64
+        Type of X.
+
+    Returns
+    -------
+    Bunch
+        ``X_train``, ``X_test``: ndarray or csr_matrix; ``Y_train``, ``Y_test``: csr_matrix of int8;
+        ``label_names``; ``feature_names`` (None if unknown); ``description``. ``"awa"`` has also
+        ``class_train``, ``class_test`` (indices into ``class_names``), ``signatures`` (50, 85),
+        ``association_strengths`` (50, 85; NaN where unknown), ``seen`` and ``unseen`` (indices of the
+        training and the test animals).
+
+    Raises
+    ------
+    InputError
+        The name is unknown, or the set is neither on disk nor on OpenML: the message says which files to
+        put where.
+    """
+    if name not in CATALOGUE:
+        close = get_close_matches(name, CATALOGUE, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        msg = f"the data set must be one of {', '.join(CATALOGUE)}, got {name!r}{hint}"
+        raise InputError(msg)
+    entry = CATALOGUE[name]
+    folder = _folder(data_home)
+    files = [] if folder is None else [_file(folder, file) for file in entry.files]
+    found = [file for file in files if file is not None]
+    if len(found) == len(entry.files):
+        parts = entry.read(found, dtype)
+    elif not found and entry.openml is not None and download:
+        parts = _from_openml(entry, folder, dtype)
+    else:
+        raise InputError(_where_to_put(entry, folder))
+    if "X" in parts:  # there is no official split
+        parts = _split(parts, entry, random_state)
+    return Bunch(**{"description": f"{name}: {entry.description()}"} | parts)
+
+
+def _folder(data_home: str | os.PathLike[str] | None) -> Path | None:
+    where = data_home if data_home is not None else os.environ.get(_VARIABLE)
+    return Path(where) if where else None
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    """Return the file, or its gzipped form, if it is there."""
+    for candidate in (folder / name, folder / f"{name}.gz"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _where_to_put(entry: _Entry, folder: Path | None) -> str:
+    absent = [name for name in entry.files if folder is None or _file(folder, name) is None]
+    if folder is None:
+        state = f"{_VARIABLE} is not set"
+    else:
+        state = f"the data folder {folder} " + ("lacks its files" if folder.is_dir() else "does not exist")
+    return (
+        f"the data set {entry.name!r} is not on this machine ({state}). Set {_VARIABLE} to a folder that "
+        f"holds {', '.join(absent)}; the data come from {entry.home}"
+    )
+
+
+def _both(train: Dataset, test: Dataset) -> dict[str, Any]:
+    return {
+        "X_train": train.X,
+        "Y_train": train.Y,
+        "X_test": test.X,
+        "Y_test": test.Y,
+        "label_names": train.label_names,
+        "feature_names": train.feature_names,
+    }
+
+
+def _split(parts: dict[str, Any], entry: _Entry, random_state: int) -> dict[str, Any]:
+    """Divide X and Y at random into parts of the sizes in the catalogue."""
+    n_train, n_test, _, _ = entry.size
+    order = np.random.default_rng(random_state).permutation(n_train + n_test)
+    train, test = np.sort(order[:n_train]), np.sort(order[n_train:])
+    X, Y = parts.pop("X"), parts.pop("Y")
+    return parts | {"X_train": X[train], "Y_train": Y[train], "X_test": X[test], "Y_test": Y[test]}
+
+
+# Readers: the files in the order of the entry -> the fields of the Bunch.
+
+
+def _read_mulan(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+    train_file, test_file, labels = files
+    train = read_arff(train_file, labels=labels, dtype=dtype)
+    return _both(train, read_arff(test_file, dtype=dtype, **train.options))
+
+
+def _read_xmc_pair(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+    train = read_xmc(files[0], dtype=dtype)
+    return _both(train, read_xmc(files[1], dtype=dtype, **train.options))
+
+
+def _read_mediamill(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+    archive, labels = files
+    train = read_npz(archive, split="train", labels=labels, dtype=dtype)
+    return _both(train, read_npz(archive, split="test", dtype=dtype, **train.options))
+
+
+def _read_rcv1(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+    train, test = (_widened(read_npz(files[0], split=split, dtype=dtype)) for split in ("train", "test"))
+    return _both(train, test)
+
+
+def _widened(data: Dataset) -> Dataset:
+    """Give every RCV1 subset the same columns: two of them end before the last, which they never use."""
+    data.X.resize(data.X.shape[0], _RCV1_FEATURES)
+    return data
+
+
+def _read_rcv1_pooled(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+    """Stack the subsets; of samples with equal features keep the first."""
+    data = [_widened(read_npz(file, split=split)) for file in files for split in ("train", "test")]
+    X = vstack([part.X for part in data], format="csr")
+    Y = vstack([part.Y for part in data], format="csr")
+    first: dict[bytes, int] = {}
+    for i in range(X.shape[0]):
+        row = slice(X.indptr[i], X.indptr[i + 1])
+        first.setdefault(X.indices[row].tobytes() + X.data[row].tobytes(), i)
+    keep = list(first.values())
+    return {
+        "X": csr_matrix(X[keep], dtype=dtype),
+        "Y": csr_matrix(Y[keep]),
+        "label_names": data[0].label_names,
+        "feature_names": None,
+    }
+
+
+def _read_awa(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+    archive, classes, predicates, binary, continuous, trained, tested = files
+    names, attributes = _numbered_names(classes), _numbered_names(predicates)
+    signatures = _numbers(binary, (len(names), len(attributes))).astype(np.int8)
+    strengths = _numbers(continuous, (len(names), len(attributes)))
+    strengths[strengths < 0] = np.nan
+    seen, unseen = (_positions(file, names) for file in (trained, tested))
+    arrays = load_arrays(archive)
+    if not {"X", "class_index"} <= arrays.keys():
+        msg = f"{archive}: expected the arrays X and class_index, found {', '.join(arrays) or 'none'}"
+        raise FileFormatError(msg)
+    X, animal = arrays["X"].astype(dtype, copy=False), arrays["class_index"].astype(np.int64)
+    train, test = np.isin(animal, seen), np.isin(animal, unseen)
+    return {
+        "X_train": X[train],
+        "Y_train": csr_matrix(signatures[animal[train]]),
+        "X_test": X[test],
+        "Y_test": csr_matrix(signatures[animal[test]]),
+        "class_train": animal[train],
+        "class_test": animal[test],
+        "class_names": tuple(names),
+        "signatures": signatures,
+        "association_strengths": strengths,
+        "seen": seen,
+        "unseen": unseen,
+        "label_names": tuple(attributes),
+        "feature_names": None,
+    }
+
+
+def _words(file: Path) -> list[str]:
+    return read_text(file).decode("utf-8", "replace").split()
+
+
+def _numbered_names(file: Path) -> list[str]:
+    """Return the names of a file of lines ``1 name``."""
+    words = _words(file)
+    if len(words) % 2 or words[::2] != [str(k + 1) for k in range(len(words) // 2)]:
+        msg = f"{file}: expected lines such as '1 antelope', numbered from 1"
+        raise FileFormatError(msg)
+    return words[1::2]
+
+
+def _positions(file: Path, names: list[str]) -> npt.NDArray[np.int64]:
+    """Return where the names in the file are among all names."""
+    strange = [name for name in _words(file) if name not in names]
+    if strange:
+        msg = f"{file}: expected names of the list of classes, found {strange[0]!r}"
+        raise FileFormatError(msg)
+    return np.array([names.index(name) for name in _words(file)])
+
+
+def _numbers(file: Path, shape: tuple[int, int]) -> npt.NDArray[np.float64]:
+    try:
+        return np.array(_words(file), dtype=np.float64).reshape(shape)
+    except ValueError:
+        msg = f"{file}: expected {shape[0]} rows of {shape[1]} numbers"
+        raise FileFormatError(msg) from None
+
+
+def _from_openml(entry: _Entry, folder: Path | None, dtype: npt.DTypeLike) -> dict[str, Any]:
+    """Fetch a data set, and make sure that it is the one meant."""
+    try:
+        found = fetch_openml(data_id=entry.openml, as_frame=False, parser="liac-arff")
+    except (OSError, ValueError) as error:
+        msg = f"OpenML did not deliver data set {entry.openml} ({error}); {_where_to_put(entry, folder)}"
+        raise InputError(msg) from None
+    X = found.data
+    marks = np.char.lower(np.asarray(found.target).astype(str))
+    n_train, n_test, d, n_labels = entry.size
+    if X.shape != (n_train + n_test, d) or marks.shape != (n_train + n_test, n_labels):
+        msg = (
+            f"OpenML data set {entry.openml} must have {n_train + n_test} samples, {d} features and "
+            f"{n_labels} labels to "
+            f"be {entry.name!r}, found shapes {X.shape} and {marks.shape}; {_where_to_put(entry, folder)}"
+        )
+        raise FileFormatError(msg)
+    return {
+        "X": X.astype(dtype),
+        "Y": csr_matrix(np.isin(marks, ("true", "1", "1.0")), dtype=np.int8),
+        "label_names": tuple(found.target_names),
+        "feature_names": tuple(found.feature_names),
+        "description": f"{entry.name}: {entry.description()} Fetched from OpenML (data set "
+        "{entry.openml}), split at random: "
+        "not the official split.",
+    }
+
+
+_RCV1_FEATURES = 47236
+
+
+def _mulan(
+    name: str,
+    stem: str,
+    size: tuple[int, int, int, int],
+    cardinality: float,
+    about: str,
+    ending: str = "",
+    **more: Any,
+) -> _Entry:
+    files = tuple(f"mulan/{name}/{stem}{part}.arff" for part in (f"-train{ending}", f"-test{ending}"))
+    return _Entry(name, size, cardinality, (*files, f"mulan/{name}/{stem}.xml"), _read_mulan, about, **more)
+
+
+def _rcv1_file(subset: int) -> str:
+    return f"rcv1/rcv1sub{subset}_repaired.npz"
+
+
+def _rcv1(name: str, subset: int, cardinality: float) -> _Entry:
+    about = (
+        f"Reuters news and their topics, subset {subset} of 5. In the published files half of the "
+        "labels are shifted; "
+        "this is the repaired form."
+    )
+    return _Entry(
+        name, (3000, 3000, _RCV1_FEATURES, 101), cardinality, (_rcv1_file(subset),), _read_rcv1, about
+    )
+
+
+# What would corrupt results if one did not know it.
+_BEWARE = {
+    "scene": "5 test samples repeat training samples.",
+    "enron": "One label is never positive in training; 9 test samples repeat training samples.",
+    "medical": "7 labels are never positive in training; 2 test samples repeat training samples.",
+    "bibtex": "8 test samples repeat training samples.",
+    "corel5k": "3 labels are never positive in training.",
+    "delicious": "14 samples have no label; 57 test samples repeat training samples.",
+    "tmc2007": "The 500 words kept by feature selection, of 49,060.",
+    "mediamill": "1,730 samples have no label.",
+    "eurlex-4k": "34 samples have no label; 207 labels are never positive in training.",
+}
+
+CATALOGUE = {
+    entry.name: entry
+    for entry in (
+        # name, stem of the files, (n_train, n_test, n_features, n_labels), cardinality, about
+        _mulan("emotions", "emotions", (391, 202, 72, 6), 1.87, "Music and its moods.", openml=40589),
+        _mulan("scene", "scene", (1211, 1196, 294, 6), 1.07, "Photographs and what they show.", openml=40595),
+        _mulan(
+            "yeast", "yeast", (1500, 917, 103, 14), 4.24, "Yeast genes and their functions.", openml=40597
+        ),
+        _mulan("enron", "enron", (1123, 579, 1001, 53), 3.38, "E-mails and their topics.", openml=40590),
+        _mulan("medical", "medical", (333, 645, 1449, 45), 1.25, "Clinical texts and their diagnoses."),
+        _mulan("bibtex", "bibtex", (4880, 2515, 1836, 159), 2.40, "Publications and their tags."),
+        _mulan(
+            "corel5k", "Corel5k", (4500, 500, 499, 374), 3.52, "Photographs and keywords.", ending="-sparse"
+        ),
+        _mulan("delicious", "delicious", (12920, 3185, 500, 983), 19.02, "Web pages and their tags."),
+        _mulan("tmc2007", "tmc2007-500", (21519, 7077, 500, 22), 2.16, "Flight reports and their problems."),
+        _rcv1("rcv1", 1, 2.90),
+        _rcv1("rcv1-2", 2, 2.89),
+        _rcv1("rcv1-3", 3, 2.91),
+        _rcv1("rcv1-4", 4, 2.91),
+        _rcv1("rcv1-5", 5, 2.91),
+        _Entry(
+            "rcv1-pooled",
+            (23149, 4464, _RCV1_FEATURES, 101),
+            2.91,
+            tuple(_rcv1_file(subset) for subset in range(1, 6)),
+            _read_rcv1_pooled,
+            "Reuters news and their topics: the five subsets without duplicates, split at random.",
+        ),
+        _Entry(
+            "mediamill",
+            (30993, 12914, 120, 101),
+            4.38,
+            ("mediamill/mediamill.npz", "mediamill/mediamill.xml"),
+            _read_mediamill,
+            "Video shots and what they show.",
+        ),
+        _Entry(
+            "awa",
+            (24295, 6180, 252, 85),
+            31.10,
+            tuple(f"awa/{file}" for file in _AWA_FILES),
+            _read_awa,
+            "Animals with Attributes, PHOG features: 40 animals for training, 10 others for testing.",
+            home="https://cvml.ista.ac.at/AwA",
+        ),
+        _Entry(
+            "eurlex-4k",
+            (15539, 3809, 5000, 3993),
+            5.31,
+            ("eurlex-4k/eurlex_train.txt", "eurlex-4k/eurlex_test.txt"),
+            _read_xmc_pair,
+            "European laws and their subjects.",
+            home="http://manikvarma.org/downloads/XC/XMLRepository.html",
+        ),
+    )
+}

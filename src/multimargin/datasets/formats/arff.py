@@ -1,0 +1,176 @@
+"""Mulan ARFF with an XML file of labels, and MEKA ARFF with the number of labels in the relation name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix
+
+from multimargin import _core
+from multimargin.datasets.formats.columns import (
+    Labels,
+    Roles,
+    assign_roles,
+    check_features,
+    check_missing,
+    names_of_labels,
+)
+from multimargin.datasets.formats.dataset import Dataset, Matrix, label_matrix, make_dataset
+from multimargin.datasets.formats.source import FilePath, decoded, naming, read_text
+from multimargin.errors import FileFormatError
+
+__all__ = ["read_arff"]
+
+_MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d+)(?!\S)")
+
+
+def read_arff(
+    path: FilePath,
+    *,
+    labels: Labels | None = None,
+    ignore: Sequence[str] = (),
+    missing: str = "error",
+    n_features: int | None = None,
+    feature_names: Sequence[str] | None = None,
+    dtype: npt.DTypeLike = np.float64,
+) -> Dataset:
+    r"""Read an ARFF file, dense or sparse, optionally gzipped.
+
+    Parameters
+    ----------
+    path : path
+        The ARFF file.
+    labels : path of a Mulan XML file, list of names, int or None, default=None
+        Which attributes are labels. A count means the first attributes, a negative one the last. None reads
+        the count from ``-C`` in the relation name, as MEKA writes it.
+    ignore : list of str, default=()
+        Attributes to leave out, such as identifiers.
+    missing : {"error", "nan"}, default="error"
+        What to do with ``?`` among the features. A missing label is always an error.
+    n_features : int or None, default=None
+        The number of columns that X must have.
+    feature_names : list of str or None, default=None
+        The names that the columns of X must have, in this order.
+    dtype : float64 or float32, default=float64
+        Type of X.
+
+    Returns
+    -------
+    Dataset
+        Labels are in the order of the XML file or of the list. A nominal attribute becomes one 0/1 column per
+        category, named ``attribute=category``; one declared {0,1} stays a single column. X is CSR if the
+        rows are sparse or if most columns come from nominal attributes, else dense. In a sparse row an
+        attribute not mentioned is 0 or has its first category, as Weka defines it.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from multimargin.datasets import read_arff
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "tiny.arff"
+    >>> _ = path.write_text(
+    ...     "@relation 'tiny: -C 2'\n@attribute sea {0,1}\n@attribute sun {0,1}\n@attribute blue numeric\n"
+    ...     "@data\n1,0,0.9\n1,1,0.4\n"
+    ... )
+    >>> data = read_arff(path)
+    >>> data
+    Dataset(tiny.arff: 2 samples, 1 features, 2 labels, cardinality 1.50)
+    >>> data.label_names, data.Y.toarray().tolist()
+    (('sea', 'sun'), [[1, 0], [1, 1]])
+    """
+    missing_as_nan = check_missing(missing)
+    given = None if labels is None else names_of_labels(labels)
+    text = read_text(path)
+    with naming(path):
+        header = _core.arff_header(text)
+    attributes = header.attributes
+    names = [decoded(name) for name, *_ in attributes]
+    roles = assign_roles(path, names, _meka_count(path, header) if given is None else given, ignore)
+    column_of, columns, n_one_hot = _feature_columns(path, header, names, roles)
+    check_features(path, columns, n_features, feature_names)
+    dense = not header.sparse and 2 * n_one_hot <= len(columns)
+    with naming(path):
+        X, Y = _core.arff_rows(
+            text, header, _label_of(names, roles), column_of, len(columns), dense, missing_as_nan
+        )
+    label_names = [names[k] for k in roles.labels]
+    return table_dataset(path, X, Y, label_names, columns, dtype, ignore=tuple(ignore), missing=missing)
+
+
+def _meka_count(path: FilePath, header: _core.Header) -> int:
+    found = _MEKA_COUNT.search(decoded(header.relation))
+    if found is None:
+        neighbours = sorted(str(p) for p in Path(path).parent.glob("*.xml"))
+        remedy = f'labels="{neighbours[0]}"' if len(neighbours) == 1 else "labels=<XML file, names or count>"
+        msg = f"{path}: expected -C and the number of labels in the relation name, found none; pass {remedy}"
+        raise FileFormatError(msg)
+    # More digits than any count needs would overflow nothing in Python but are surely no count.
+    return int(found[1][:12])
+
+
+def _label_of(names: list[str], roles: Roles) -> npt.NDArray[np.int32]:
+    label_of = np.full(len(names), -1, dtype=np.int32)
+    label_of[roles.labels] = np.arange(len(roles.labels))
+    return label_of
+
+
+def _feature_columns(
+    path: FilePath, header: _core.Header, names: list[str], roles: Roles
+) -> tuple[npt.NDArray[np.int32], list[str], int]:
+    """Return the first column of each attribute, the names of the columns, and how many are one-hot."""
+    attributes = header.attributes
+    column_of = np.full(len(attributes), -1, dtype=np.int32)
+    columns: list[str] = []
+    n_one_hot = 0
+    for k in roles.features:
+        _, kind, categories, line = attributes[k]
+        column_of[k] = len(columns)
+        if kind == _core.Kind.other:
+            msg = (
+                f"{path}:{line}: expected a numeric or nominal attribute, found {names[k]!r} of "
+                "another type; "
+                f"leave it out with ignore=[{names[k]!r}]"
+            )
+            raise FileFormatError(msg)
+        if kind == _core.Kind.nominal:
+            columns += [f"{names[k]}={decoded(category)}" for category in categories]
+            n_one_hot += len(categories)
+        else:
+            columns.append(names[k])
+    for k in roles.labels:
+        if attributes[k][1] == _core.Kind.other:
+            msg = f"{path}:{attributes[k][3]}: expected the label {names[k]!r} to be declared {{0,1}}"
+            raise FileFormatError(msg)
+    return column_of, columns, n_one_hot
+
+
+def table_dataset(
+    path: FilePath,
+    X: _core.Floats | _core.Csr,
+    Y: _core.LabelRows,
+    label_names: list[str],
+    feature_names: list[str],
+    dtype: npt.DTypeLike,
+    **options: Any,
+) -> Dataset:
+    """Return the rows that the native reader found as a Dataset."""
+    label_columns, offsets = Y
+    n_samples = len(offsets) - 1
+    if n_samples == 0:
+        msg = f"{path}: expected rows after the header, found none; is the file complete?"
+        raise FileFormatError(msg)
+    shape = (n_samples, len(feature_names))
+    matrix: Matrix = csr_matrix(X, shape=shape) if isinstance(X, tuple) else X.reshape(shape)
+    return make_dataset(
+        Path(path).name,
+        matrix,
+        label_matrix(label_columns, offsets, len(label_names)),
+        label_names,
+        feature_names,
+        dtype,
+        {"labels": tuple(label_names), "feature_names": tuple(feature_names)} | options,
+    )
