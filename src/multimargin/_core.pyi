@@ -79,3 +79,13 @@ def csv_rows(
 ) -> tuple[Floats | Csr, LabelRows]: ...
 def libsvm_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
 def xmc_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
+def stratify(
+    offsets: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    labels: int,
+    sizes: NDArray[np.int64],
+    shares: NDArray[np.int64],
+    seed: int,
+    shuffle: bool,
+    fold_of_row: NDArray[np.int32],
+) -> None: ...
