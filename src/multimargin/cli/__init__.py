@@ -10,7 +10,10 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
-MISSING = 'multimargin: the command needs {}, which is not installed. Install it with: pip install "multimargin[cli]"'
+MISSING = (
+    "multimargin: the command needs {}, which is not installed. "
+    'Install it with: pip install "multimargin[cli]"\n'
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError as error:
-        sys.stderr.write(MISSING.format(error.name) + "\n")
+        sys.stderr.write(MISSING.format(error.name))
         return 2
     from ._run import run
 

@@ -13,9 +13,9 @@ Labels = Annotated[
     str | None,
     typer.Option(
         "--labels",
-        help="Which columns are labels: the XML file beside a Mulan ARFF file, or comma-separated column names of a "
-        "table. MEKA, LIBSVM and XMC files need none.",
-        metavar="FILE|NAMES",
+        help="Which columns are labels: the XML file of a Mulan data set, column names separated by commas, "
+        "or how many (the first ones; negative: the last). MEKA, LIBSVM, XMC and npz files need none.",
+        metavar="XML|NAMES|COUNT",
     ),
 ]
 Format = Annotated[

@@ -123,8 +123,7 @@ def _quiet_lines(what: str) -> Callback:
 def _relative_gap(progress: Any) -> float | None:
     if progress.gap is None:
         return None
-    scale = max(abs(progress.primal), abs(progress.dual), sys.float_info.min)
-    return max(float(progress.gap), 0.0) / scale
+    return max(float(progress.gap), 0.0) / (float(progress.primal) if progress.primal > 0 else 1.0)
 
 
 def _share_closed(first: float, gap: float, tol: float) -> float:

@@ -41,9 +41,15 @@ class Predictions:
 
 def predict(model: Any, X: Any, scores: bool) -> Predictions:
     """Predict in one form, whichever form of Y the model was fitted with."""
-    positives = read_labels(model.predict(X), names=model.classes_, subject="the prediction").positives
-    names = [str(name) for name in model.classes_]
-    return Predictions(positives, names, model.decision_function(X) if scores else None)
+    names = model.label_names_
+    positives = read_labels(_as_matrix(model.predict(X)), names=names, subject="the prediction").positives
+    values = _as_matrix(model.decision_function(X)) if scores else None
+    return Predictions(positives, [str(name) for name in names], values)
+
+
+def _as_matrix(values: Any) -> Any:
+    """Return the predictions or scores of a single 1-D label as a column."""
+    return values[:, None] if isinstance(values, np.ndarray) and values.ndim == 1 else values
 
 
 def check_kind(path: Path | None) -> None:

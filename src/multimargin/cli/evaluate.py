@@ -14,8 +14,8 @@ HELP = """
 Compare the predictions of a model with the true labels of a file.
 
 With n rows and L labels: Hamming loss = wrong cells / (n·L); subset accuracy = rows right in every label / n;
-F1 = 2·TP / (2·TP + FP + FN), averaged over labels (macro), over all cells (micro) and over rows (samples). Ranking
-measures use the scores.
+F1 = 2·TP / (2·TP + FP + FN), averaged over labels (macro), over all cells (micro) and over rows (samples).
+Ranking measures use the scores.
 
 Examples:
 
@@ -34,17 +34,17 @@ def run(
 ) -> None:
     """Run the verb."""
     from multimargin import metrics
-    from multimargin.persistence import load
+    from multimargin.persistence import load, load_notes
 
-    from ._data import check_features, match_labels, read_data
+    from ._data import check_features, matched_labels, read_data
     from ._output import console, facts_table, print_json, status
     from ._predictions import predict
 
     estimator = load(model)
     with status(f"reading {source}"):
-        data = read_data(source, labels, format, "test")
+        data = read_data(source, labels, format, "test", load_notes(model).get("reading"))
     check_features(estimator, data)
-    truth = match_labels(estimator, data)
+    truth = matched_labels(estimator, data)
     with status("predicting"):
         predictions = predict(estimator, data.X, scores=True)
     report = metrics.report(truth, predictions.positives, scores=predictions.scores)

@@ -16,9 +16,9 @@ __all__ = ["HELP", "run"]
 HELP = """
 Train a model, print the certificate of its optimum, and keep it in a file.
 
-A model minimises [bold]P(w) = 1/2 |w|² + C · (sum of losses)[/bold]. Training stops when the relative duality gap
-[bold](P - D) / max(|P|, |D|)[/bold] is at most [bold]tol[/bold], where the dual value D is a proved lower bound: no
-model can do better than that.
+A model minimises [bold]P(w) = 1/2 |w|² + C · (sum of losses)[/bold]. Training stops when the relative duality
+gap [bold](P - D) / P[/bold] is at most [bold]tol[/bold]. The dual value D is a proved lower bound: no weights
+give a smaller objective.
 
 Examples:
 
@@ -46,8 +46,8 @@ Prior = Annotated[
     str | None,
     typer.Option(
         "--prior",
-        help="What is known about the labels: 'labels' for the correlation of the training labels, or a file (.npy, "
-        ".csv) with a positive semi-definite matrix, one row per label.",
+        help="Which labels go together: 'labels' for the correlations of the training labels, or a .npy or "
+        ".csv file with a positive semidefinite matrix, one row per label.",
         metavar="labels|FILE",
     ),
 ]
@@ -78,6 +78,8 @@ def run(
         msg = "Missing argument DATA."
         raise typer.BadParameter(msg)
     estimator = make_model(model, parameter or [])
+    if getattr(estimator, "random_state", 0) is None:  # the same command gives the same model
+        estimator.set_params(random_state=0)
     _train(estimator, model, source, labels, format, prior, out, json)
 
 
@@ -100,13 +102,13 @@ def _train(
     with status(f"reading {source}"):
         data = read_data(source, labels, file_format, "train")
     if prior is not None:
-        estimator.set_params(prior=_read_prior(prior, data.Y))
+        estimator.set_params(prior=_read_prior(prior, data.labels()))
     start = time.perf_counter()
     with fit_progress(f"fitting {name}", estimator.get_params().get("tol", 1e-3)) as callback:
         _fit(estimator, data, callback)
     seconds = time.perf_counter() - start
     if out is not None:
-        save(estimator, out)
+        save(estimator, out, notes={"reading": {**data.reading, "n_features": data.X.shape[1]}})
     _show_result(estimator, name, data.facts(), seconds, out, json)
 
 
@@ -114,7 +116,7 @@ def _fit(estimator: Any, data: Any, callback: Any) -> None:
     """Fit with named labels and without keeping the progress bar in the model."""
     if "callback" in estimator.get_params():
         estimator.set_params(callback=callback)
-    estimator.fit(data.X, data.Y)
+    estimator.fit(data.X, data.labels())
     if "callback" in estimator.get_params():
         estimator.set_params(callback=None)
 

@@ -15,8 +15,8 @@ HELP = """
 Predict the labels of the rows of a file.
 
 The output is a table with one column per label: 0 or 1, or with [bold]--scores[/bold] the score of the label,
-[bold]f(x) = w·x + b[/bold] for linear models. A file without labels is fine; where the file has label columns,
-[bold]--labels[/bold] says which, so that they are not taken for features.
+[bold]f(x) = w·x + b[/bold] for linear models. A file without labels is fine. The model remembers how its
+training file was read; [bold]--labels[/bold] is needed only for a file of another kind.
 
 Examples:
 
@@ -26,7 +26,8 @@ Examples:
 
   multimargin predict model.mm test.arff --labels train.xml --out predictions.npz
 
-An .npz file holds the predictions as [bold]scipy.sparse.load_npz[/bold] reads them, with label_names and scores.
+An .npz file holds the predictions as [bold]scipy.sparse.load_npz[/bold] reads them, with label_names, and
+scores if asked for.
 """
 
 Source = Annotated[
@@ -51,7 +52,7 @@ def run(
     json: Json = False,
 ) -> None:
     """Run the verb."""
-    from multimargin.persistence import load
+    from multimargin.persistence import load, load_notes
 
     from ._data import check_features, check_output, read_data
     from ._output import status
@@ -61,7 +62,7 @@ def run(
     check_kind(out)
     estimator = load(model)
     with status(f"reading {source}"):
-        data = read_data(source, labels, format, "test", need_labels=False)
+        data = read_data(source, labels, format, "test", load_notes(model).get("reading"), need_labels=False)
     check_features(estimator, data)
     with status("predicting"):
         predictions = predict(estimator, data.X, scores)

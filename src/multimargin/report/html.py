@@ -20,7 +20,7 @@ class Html(str):
 
 
 def escaped(content: object) -> Html:
-    """Return HTML for any object: itself if it is HTML, otherwise its text with the special characters escaped."""
+    """Return HTML for any object: itself if it is HTML, otherwise its text, escaped."""
     return content if isinstance(content, Html) else Html(html.escape(str(content)))
 
 
@@ -39,7 +39,7 @@ def element(name: str, *children: object, **attributes: object) -> Html:
     *children
         Contents, escaped unless they are `Html`.
     **attributes
-        Attribute values, escaped. A trailing underscore is dropped (``class_``), other underscores become hyphens.
+        Attribute values, escaped. A trailing underscore is dropped (``class_``), others become hyphens.
     """
     words = [
         f'{key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'

@@ -1,0 +1,84 @@
+"""Means with their error, and words that say no more than the numbers do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["Mean", "compare", "percent"]
+
+CLEAR = 2.0  # standard errors
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over repetitions and its standard error.
+
+    Attributes
+    ----------
+    value, error : float
+    """
+
+    value: float
+    error: float
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> Mean:
+        """Average over repetitions; at least two are needed for an error."""
+        array = np.asarray(values, dtype=float)
+        return cls(float(array.mean()), float(array.std(ddof=1) / np.sqrt(len(array))))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain numbers."""
+        return {"mean": self.value, "standard_error": self.error}
+
+
+def percent(mean: Mean) -> str:
+    """Write a share as per cent with its error.
+
+    Examples
+    --------
+    >>> percent(Mean(0.2157, 0.0131))
+    '21.6 ± 1.3 %'
+    """
+    return f"{100 * mean.value:.1f} ± {100 * mean.error:.1f} %"
+
+
+def compare(what: str, name: str, values: ArrayLike, other: str, others: ArrayLike) -> str:
+    """Say in one sentence how one method compares with another over the same repetitions.
+
+    The difference is paired; below two standard errors it is called noise.
+
+    Examples
+    --------
+    >>> compare("The error", "A", [0.1, 0.2, 0.3], "B", [0.2, 0.3, 0.4])
+    'The error is 10.0 points lower with A than with B (20.0 % against 30.0 %; standard error 0.0).'
+    >>> compare("The error", "A", [0.1, 0.4], "B", [0.2, 0.3])
+    'The error with A and with B differs within noise (25.0 % against 25.0 %; difference 0.0 ± 10.0 points).'
+    """
+    first, second = np.asarray(values, dtype=float), np.asarray(others, dtype=float)
+    difference = Mean.of(first - second)
+    levels = f"{100 * first.mean():.1f} % against {100 * second.mean():.1f} %"
+    points, error = 100 * difference.value, _digits(100 * difference.error)
+    if abs(difference.value) < CLEAR * difference.error or difference.value == 0:
+        return (
+            (
+                f"{what} with {name} and with {other} differs within noise "
+                f"({levels}; difference {points:+.1f} ± {error} points)."
+            )
+            .replace("+0.0", "0.0")
+            .replace("-0.0", "0.0")
+        )
+    direction = "lower" if points < 0 else "higher"
+    return (
+        f"{what} is {abs(points):.1f} points {direction} with {name} than with {other} "
+        f"({levels}; standard error {error})."
+    )
+
+
+def _digits(error: float) -> str:
+    """Write a standard error with one decimal, or two where one would show nothing."""
+    return f"{error:.1f}" if error >= 0.1 or error == 0 else f"{error:.2f}"
