@@ -29,14 +29,15 @@ bench: .venv/developer
 clean:
 	rm -rf .venv build
 
-.venv/pip:
+.venv/build-tools:
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install -q --group build
 	touch $@
 
-# An editable install: Python edits take effect at once, C++ edits rebuild at the next make.
-.venv/installed: .venv/pip $(SOURCES)
-	$(BIN)/python -m pip install -q -e ".[all]"
+# An editable install: Python edits take effect at once, C++ edits are rebuilt, file by file, at the next make.
+.venv/installed: .venv/build-tools $(SOURCES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation -e ".[all]"
 	touch $@
 
 .venv/developer: .venv/installed

@@ -6,14 +6,14 @@ namespace nb = nanobind;
 void bind_control(nb::module_& m);
 void bind_matrix(nb::module_& m);
 void bind_m3l(nb::module_& m);
-void bind_readers(nb::module_& m);
 void bind_stratify(nb::module_& m);
+void bind_readers(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
     bind_control(m);
     bind_matrix(m);
     bind_m3l(m);
-    bind_readers(m);
     bind_stratify(m);
+    bind_readers(m);
 }

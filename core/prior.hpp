@@ -17,54 +17,10 @@
 #include <cstring>
 #include <span>
 
+#include "core/chunks.hpp"
 #include "core/matrix.hpp"
-#include "core/memory.hpp"
-#include "core/simd.hpp"
 
 namespace multimargin {
-
-template <class T>
-class ChunkVector {
-  public:
-    explicit ChunkVector(int chunks) : chunks_(static_cast<std::size_t>(chunks)) {}
-    MULTIMARGIN_INLINE T& operator[](Index l) { return reinterpret_cast<T*>(chunks_.data())[l]; }
-    MULTIMARGIN_INLINE const T& operator[](Index l) const { return reinterpret_cast<const T*>(chunks_.data())[l]; }
-    MULTIMARGIN_INLINE Chunk<T>* chunks() { return chunks_.data(); }
-    MULTIMARGIN_INLINE const Chunk<T>* chunks() const { return chunks_.data(); }
-    MULTIMARGIN_INLINE int size() const { return static_cast<int>(chunks_.size()); }
-    MULTIMARGIN_INLINE void clear() { std::memset(static_cast<void*>(chunks_.data()), 0, chunks_.size() * 32); }
-
-  private:
-    Buffer<Chunk<T>> chunks_;
-};
-
-// Rows of `cols` values, padded with zeros to whole chunks.
-template <class T>
-class ChunkTable {
-  public:
-    ChunkTable(const T* values, Index rows, Index cols)
-        : width_(chunks_for(cols, lanes<T>)), chunks_(static_cast<std::size_t>(rows) * width_) {
-        for (Index i = 0; i < rows; ++i)
-            std::memcpy(static_cast<void*>(chunks_.data() + i * width_), values + i * cols,
-                        static_cast<std::size_t>(cols) * sizeof(T));
-    }
-    MULTIMARGIN_INLINE int width() const { return width_; }
-    MULTIMARGIN_INLINE const Chunk<T>* row(Index i) const { return chunks_.data() + i * width_; }
-    MULTIMARGIN_INLINE void add_row(Index i, T amount, Chunk<T>* out) const {
-        for (int k = 0; k < width_; ++k) out[k] += amount * row(i)[k];
-    }
-    MULTIMARGIN_INLINE T dot_row(Index i, const Chunk<T>* v) const {
-        Chunk<T> sum{};
-        for (int k = 0; k < width_; ++k) sum += row(i)[k] * v[k];
-        T total = 0;
-        for (int e = 0; e < lanes<T>; ++e) total += sum[e];
-        return total;
-    }
-
-  private:
-    int width_;
-    Buffer<Chunk<T>> chunks_;
-};
 
 template <class T>
 class DensePrior {
@@ -96,7 +52,7 @@ class DensePrior {
     };
 
     // v R v' for a row v of the state.
-    double quadratic(const Chunk<T>* v, Row& row) const {
+    MULTIMARGIN_INLINE double quadratic(const Chunk<T>* v, Row& row) const {
         row.open(v);
         const T* s = reinterpret_cast<const T*>(v);
         double sum = 0.0;
@@ -104,7 +60,7 @@ class DensePrior {
         return sum;
     }
     // out = R y.
-    void apply(const ChunkVector<T>& y, ChunkVector<T>& out) const {
+    MULTIMARGIN_INLINE void apply(const ChunkVector<T>& y, ChunkVector<T>& out, Row&) const {
         out.clear();
         for (Index l = 0; l < labels_; ++l) R_.add_row(l, y[l], out.chunks());
     }
@@ -127,7 +83,7 @@ class FactorPriorOf {
     class Row {
       public:
         explicit Row(const FactorPriorOf& prior)
-            : prior_(prior), s_(prior.Ft_.width()), z_(prior.Ft_.width()), u_(prior.F_.width()), moves_(prior.state_chunks()) {}
+            : prior_(prior), s_(prior.Ft_.width()), z_(prior.Ft_.width()), u_(prior.F_.width()), scratch_(prior.F_.width()), moves_(prior.state_chunks()) {}
         MULTIMARGIN_INLINE void open(const Chunk<T>* raw) {
             moves_.clear();
             moved_ = false;
@@ -162,11 +118,12 @@ class FactorPriorOf {
 
       private:
         const FactorPriorOf& prior_;
-        ChunkVector<T> s_, z_, u_, moves_;
+        friend FactorPriorOf;
+        ChunkVector<T> s_, z_, u_, scratch_, moves_;
         bool moved_ = false;
     };
 
-    double quadratic(const Chunk<T>* v, Row& row) const {
+    MULTIMARGIN_INLINE double quadratic(const Chunk<T>* v, Row& row) const {
         const T* s = reinterpret_cast<const T*>(v);
         double sum = 0.0;
         if constexpr (WithDiagonal) {
@@ -177,11 +134,11 @@ class FactorPriorOf {
         }
         return sum;
     }
-    void apply(const ChunkVector<T>& y, ChunkVector<T>& out) const {
-        ChunkVector<T> u(F_.width());
-        for (Index l = 0; l < labels_; ++l) F_.add_row(l, y[l], u.chunks());
+    MULTIMARGIN_INLINE void apply(const ChunkVector<T>& y, ChunkVector<T>& out, Row& row) const {
+        row.scratch_.clear();
+        for (Index l = 0; l < labels_; ++l) F_.add_row(l, y[l], row.scratch_.chunks());
         for (int k = 0; k < out.size(); ++k) out.chunks()[k] = d_.row(0)[k] * y.chunks()[k];
-        for (Index k = 0; k < rank_; ++k) Ft_.add_row(k, u[k], out.chunks());
+        for (Index k = 0; k < rank_; ++k) Ft_.add_row(k, row.scratch_[k], out.chunks());
     }
 
   private:

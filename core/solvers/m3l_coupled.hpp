@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/memory.hpp"
+#include "core/chunks.hpp"
 #include "core/parallel.hpp"
 #include "core/prior.hpp"
 #include "core/solvers/m3l_linear.hpp"
@@ -53,39 +53,14 @@ class CoupledEngine {
         }
     }
 
-    MULTIMARGIN_SIMD double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {
+    double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {
         Workspace w(*this);
-        T highest = 0, lowest = 0;
+        highest_ = lowest_ = 0;
         double gap = 0.0;
-        for (std::size_t visit = 0; visit < order.size(); ++visit) {
-            if (visit % 16 == 0 && control.leave(true)) break;
-            const Index i = order[visit];
-            if (!active_[i]) continue;
-            open_row(i, w);
-            T* beta = beta_of(i);
-            gap += local_gap(w, beta);
-            bool changed = false, rests = true;
-            for (Index l = 0; l < labels_.labels(); ++l) {
-                if (w.low[l] == w.high[l]) continue;
-                const T old = beta[l];
-                const T g = w.target[l] - w.row.score(l);
-                const bool at_low = old <= w.low[l], at_high = old >= w.high[l];
-                const T projected = at_low ? std::max(g, T(0)) : at_high ? std::min(g, T(0)) : g;
-                highest = std::max(highest, projected);
-                lowest = std::min(lowest, projected);
-                rests &= (at_low && g < lower_) || (at_high && g > upper_);
-                if (projected == 0) continue;
-                const T now = std::clamp(old + g * step_length(diagonal_[l] * norms_[i]), w.low[l], w.high[l]);
-                if (now == old) continue;
-                w.row.move(l, now - old, norms_[i]);
-                beta[l] = now;
-                changed = true;
-            }
-            if (changed) Kernels::scatter_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.row.step());
-            if (shrink && rests && !changed) active_[i] = 0;
-        }
-        upper_ = highest > 0 ? T(0.5) * highest : std::numeric_limits<T>::max();
-        lower_ = lowest < 0 ? T(0.5) * lowest : -std::numeric_limits<T>::max();
+        for (std::size_t first = 0; first < order.size() && !control.leave(true); first += batch)
+            gap += visit(order.subspan(first, std::min(batch, order.size() - first)), shrink, w);
+        upper_ = highest_ > 0 ? T(0.5) * highest_ : std::numeric_limits<T>::max();
+        lower_ = lowest_ < 0 ? T(0.5) * lowest_ : -std::numeric_limits<T>::max();
         return gap;
     }
 
@@ -95,11 +70,14 @@ class CoupledEngine {
         const int state_ranges = static_cast<int>((x_.cols() + range) / range);
         std::vector<Sums> sums(static_cast<std::size_t>(row_ranges + state_ranges));
         parallel_for(row_ranges + state_ranges, threads_, control, [&](int k, bool on_caller) {
-            if (k < row_ranges)
-                sums[k] = evaluate_rows(k * range, std::min(x_.rows(), (k + 1) * range), share, control, on_caller);
-            else
-                sums[k].quadratic = state_quadratic((k - row_ranges) * range,
-                                                    std::min(x_.cols() + 1, (k - row_ranges + 1) * range), control, on_caller);
+            Workspace w(*this);
+            const bool of_rows = k < row_ranges;
+            const Index begin = range * (of_rows ? k : k - row_ranges);
+            const Index end = std::min(of_rows ? x_.rows() : x_.cols() + 1, begin + range);
+            for (Index first = begin; first < end && !control.leave_unfinished(on_caller); first += batch) {
+                const Index last = std::min(end, first + static_cast<Index>(batch));
+                of_rows ? evaluate_rows(first, last, share, w, sums[k]) : evaluate_state(first, last, w, sums[k]);
+            }
         });
         Sums total;
         for (const auto& s : sums) {
@@ -153,11 +131,11 @@ class CoupledEngine {
         if (prior_margins_) set_prior_targets(i, w);
     }
     // y m = R y with unknown labels counting as 0: y_l (y_l (R y)_l) = (R y)_l.
-    void set_prior_targets(Index i, Workspace& w) const {
+    MULTIMARGIN_INLINE void set_prior_targets(Index i, Workspace& w) const {
         if (!labels_.missing.labels.empty())
             for (auto l : labels_.missing.row(i)) w.y[l] = 0;
         for (Index l = labels_.labels(); l < static_cast<Index>(labels_.chunks()) * lanes<T>; ++l) w.y[l] = 0;
-        prior_.apply(w.y, w.target);
+        prior_.apply(w.y, w.target, w.row);
     }
     // sum_l c max(t, 0) - b t at the scores the row was opened with; t = y (target - z).
     MULTIMARGIN_INLINE double local_gap(const Workspace& w, const T* beta) const {
@@ -173,11 +151,41 @@ class CoupledEngine {
         return total;
     }
 
-    MULTIMARGIN_SIMD Sums evaluate_rows(Index first, Index last, double share, Control& control, bool on_caller) {
-        Workspace w(*this);
-        Sums sums;
+    static constexpr std::size_t batch = 16;  // rows between two looks at the outside world
+
+    // One exact step in every label of each row, in turn; returns the rows' part of the gap before their steps.
+    MULTIMARGIN_SIMD double visit(std::span<const std::int32_t> rows, bool shrink, Workspace& w) {
+        double gap = 0.0;
+        for (const Index i : rows) {
+            if (!active_[i]) continue;
+            open_row(i, w);
+            T* beta = beta_of(i);
+            gap += local_gap(w, beta);
+            bool changed = false, rests = true;
+            for (Index l = 0; l < labels_.labels(); ++l) {
+                if (w.low[l] == w.high[l]) continue;
+                const T old = beta[l];
+                const T g = w.target[l] - w.row.score(l);
+                const bool at_low = old <= w.low[l], at_high = old >= w.high[l];
+                const T projected = at_low ? std::max(g, T(0)) : at_high ? std::min(g, T(0)) : g;
+                highest_ = std::max(highest_, projected);
+                lowest_ = std::min(lowest_, projected);
+                rests &= (at_low && g < lower_) || (at_high && g > upper_);
+                if (projected == 0) continue;
+                const T now = std::clamp(old + g * step_length(diagonal_[l] * norms_[i]), w.low[l], w.high[l]);
+                if (now == old) continue;
+                w.row.move(l, now - old, norms_[i]);
+                beta[l] = now;
+                changed = true;
+            }
+            if (changed) Kernels::scatter_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.row.step());
+            if (shrink && rests && !changed) active_[i] = 0;
+        }
+        return gap;
+    }
+
+    MULTIMARGIN_SIMD void evaluate_rows(Index first, Index last, double share, Workspace& w, Sums& sums) {
         for (Index i = first; i < last; ++i) {
-            if (i % 16 == 0 && control.leave_unfinished(on_caller)) return sums;
             open_row(i, w);
             const T* beta = beta_of(i);
             for (Index l = 0; l < labels_.labels(); ++l) {
@@ -188,16 +196,9 @@ class CoupledEngine {
             }
             if (local_gap(w, beta) > share * static_cast<double>(labels_.labels())) active_[i] = 1;
         }
-        return sums;
     }
-    MULTIMARGIN_SIMD double state_quadratic(Index first, Index last, Control& control, bool on_caller) {
-        typename Prior::Row row(prior_);
-        double sum = 0.0;
-        for (Index j = first; j < last; ++j) {
-            if (j % 16 == 0 && control.leave_unfinished(on_caller)) return sum;
-            sum += prior_.quadratic(state_.data() + j * width_, row);
-        }
-        return sum;
+    MULTIMARGIN_SIMD void evaluate_state(Index first, Index last, Workspace& w, Sums& sums) const {
+        for (Index j = first; j < last; ++j) sums.quadratic += prior_.quadratic(state_.data() + j * width_, w.row);
     }
 
     const X& x_;
@@ -211,6 +212,7 @@ class CoupledEngine {
     Buffer<Chunk<T>> state_, beta_;
     std::vector<std::uint8_t> active_;
     std::vector<T> diagonal_;
+    T highest_ = 0, lowest_ = 0;
     T upper_ = std::numeric_limits<T>::max(), lower_ = -std::numeric_limits<T>::max();
 };
 

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/memory.hpp"
+#include "core/chunks.hpp"
 #include "core/parallel.hpp"
 #include "core/solvers/m3l_linear.hpp"
 #include "core/solvers/row_kernels.hpp"
@@ -36,7 +36,9 @@ class SeparableBlock {
           beta_(static_cast<std::size_t>(x.rows()) * chunks),
           active_(static_cast<std::size_t>(x.rows()), all_active()),
           upper_(static_cast<std::size_t>(chunks)),
-          lower_(static_cast<std::size_t>(chunks)) {
+          lower_(static_cast<std::size_t>(chunks)),
+          highest_(chunks),
+          lowest_(chunks) {
         forget_thresholds();
     }
 
@@ -45,20 +47,53 @@ class SeparableBlock {
         for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels());
     }
 
-    MULTIMARGIN_SIMD double pass(std::span<const std::int32_t> order, bool shrink, Control& control, bool on_caller) {
-        const Chunk<T> zero{}, one = zero + T(1);
-        Buffer<Chunk<T>> worst(static_cast<std::size_t>(2 * chunks_));
-        Chunk<T>*highest = worst.data(), *lowest = worst.data() + chunks_;
-        Chunk<T> scores[max_chunks], steps[max_chunks];
-        int at[max_chunks], moved[max_chunks];
+    double pass(std::span<const std::int32_t> order, bool shrink, Control& control, bool on_caller) {
+        highest_.clear();
+        lowest_.clear();
         double gap = 0.0;
-        Chunk<T> partial = zero;
-        for (std::size_t visit = 0; visit < order.size(); ++visit) {
-            if (visit % 64 == 0) {
-                gap += drain(partial);
-                if (control.leave(on_caller)) break;
-            }
-            const Index i = order[visit];
+        for (std::size_t first = 0; first < order.size() && !control.leave(on_caller); first += batch)
+            gap += visit(order.subspan(first, std::min(batch, order.size() - first)), shrink);
+        set_thresholds();
+        return gap;
+    }
+
+    // Adds this block's part of sum c max(t, 0), sum m b, tr(V(b) V') and tr(V V') to totals[0..3], label by label.
+    void evaluate(double share, std::vector<double>* totals, Control& control, bool on_caller) {
+        ChunkVector<T> sums[3] = {ChunkVector<T>(chunks_), ChunkVector<T>(chunks_), ChunkVector<T>(chunks_)};
+        for (Index first = 0; first < x_.rows(); first += batch) {
+            if (control.leave_unfinished(on_caller)) return;
+            evaluate_rows(first, std::min(x_.rows(), first + static_cast<Index>(batch)), share, sums);
+            for (int q = 0; q < 3; ++q) drain(sums[q], totals[q]);
+        }
+        for (Index first = 0; first <= x_.cols(); first += batch) {
+            if (control.leave_unfinished(on_caller)) return;
+            square_state(first, std::min(x_.cols() + 1, first + static_cast<Index>(batch)), sums[0]);
+            drain(sums[0], totals[3]);
+        }
+    }
+
+    // weights: labels x (cols + 1), the last column for the constant feature.
+    void copy_weights(T* weights) const {
+        for (Index j = 0; j <= x_.cols(); ++j)
+            for (Index l = 0; l < own_labels(); ++l)
+                weights[(first_label() + l) * (x_.cols() + 1) + j] = lane(state_.data() + j * chunks_, l);
+    }
+    void copy_beta(T* beta) const {
+        for (Index i = 0; i < x_.rows(); ++i)
+            for (Index l = 0; l < own_labels(); ++l)
+                beta[i * labels_.labels() + first_label() + l] = lane(beta_.data() + i * chunks_, l);
+    }
+
+  private:
+    static constexpr std::size_t batch = 64;  // rows between two looks at the outside world
+
+    // One exact step in every active label of each row; returns the rows' part of the gap before their steps.
+    MULTIMARGIN_SIMD double visit(std::span<const std::int32_t> rows, bool shrink) {
+        const Chunk<T> zero{}, one = zero + T(1);
+        Chunk<T>*highest = highest_.chunks(), *lowest = lowest_.chunks();
+        Chunk<T> scores[max_chunks], steps[max_chunks], gap = zero;
+        int at[max_chunks], moved[max_chunks];
+        for (const Index i : rows) {
             std::uint64_t bits = active_[i];
             if (!bits) continue;
             int count = 0;
@@ -76,7 +111,7 @@ class SeparableBlock {
                 const Chunk<T> y = positive ? one : -one;
                 const Chunk<T> high = positive ? cost : zero, low = positive ? zero : -cost;
                 const Chunk<T> old = beta[k], g = y - scores[e], t = y * g;
-                partial += cost * lane_max(t, zero) - g * old;
+                gap += cost * lane_max(t, zero) - g * old;
                 const Chunk<T> now = lane_min(high, lane_max(low, old + g * length));
                 const Chunk<T> change = now - old;
                 const bool moves = any(change != 0);
@@ -98,26 +133,17 @@ class SeparableBlock {
             if (changes) Kernels::scatter(row, state_.data(), chunks_, x_.cols(), bias_, moved, changes, steps);
             if (shrink) active_[i] = still_active;
         }
-        set_thresholds(highest, lowest);
-        return gap + drain(partial);
+        double total = 0.0;
+        for (int e = 0; e < lanes<T>; ++e) total += static_cast<double>(gap[e]);
+        return total;
     }
 
-    // Adds this block's part of sum c max(t, 0), sum m b, tr(V(b) V') and tr(V V') to totals[0..3], label by label.
-    MULTIMARGIN_SIMD void evaluate(double share, std::vector<double>* totals, Control& control, bool on_caller) {
-        const Chunk<T> zero{}, one = zero + T(1);
-        const Chunk<T> tiny = zero + static_cast<T>(share);
-        const std::size_t n = static_cast<std::size_t>(chunks_);
-        Buffer<Chunk<T>> partial(3 * n);
-        Chunk<T>*hinge = partial.data(), *linear = hinge + n, *cross = linear + n;
+    // sums: c max(t, 0), m b, beta z per label, over these rows.
+    MULTIMARGIN_SIMD void evaluate_rows(Index first, Index last, double share, ChunkVector<T>* sums) {
+        const Chunk<T> zero{}, one = zero + T(1), tiny = zero + static_cast<T>(share);
+        Chunk<T>*hinge = sums[0].chunks(), *linear = sums[1].chunks(), *cross = sums[2].chunks();
         Chunk<T> scores[max_chunks];
-        auto flush = [&] {
-            for (int q = 0; q < 3; ++q) add_lanes(partial.data() + q * n, totals[q]);
-        };
-        for (Index i = 0; i < x_.rows(); ++i) {
-            if (i % 64 == 0) {
-                flush();
-                if (control.leave_unfinished(on_caller)) return;
-            }
+        for (Index i = first; i < last; ++i) {
             Kernels::gather_all(x_.row(i), state_.data(), chunks_, x_.cols(), bias_, scores);
             const Chunk<T>* beta = beta_.data() + i * chunks_;
             for (int k = 0; k < chunks_; ++k) {
@@ -132,30 +158,20 @@ class SeparableBlock {
                 if (any(loss - b * t > tiny)) active_[i] |= std::uint64_t{1} << k;
             }
         }
-        flush();
-        Buffer<Chunk<T>> squares(n);
-        for (Index j = 0; j <= x_.cols(); ++j) {
+    }
+    MULTIMARGIN_SIMD void square_state(Index first, Index last, ChunkVector<T>& squares) const {
+        for (Index j = first; j < last; ++j)
             for (int k = 0; k < chunks_; ++k) {
                 const Chunk<T> v = state_[static_cast<std::size_t>(j * chunks_ + k)];
-                squares[static_cast<std::size_t>(k)] += v * v;
+                squares.chunks()[k] += v * v;
             }
-            if (j % 64 == 63 || j == x_.cols()) add_lanes(squares.data(), totals[3]);
-        }
+    }
+    void drain(ChunkVector<T>& sums, std::vector<double>& totals) const {
+        for (Index l = 0; l < own_labels(); ++l)
+            totals[static_cast<std::size_t>(first_label() + l)] += static_cast<double>(sums[l]);
+        sums.clear();
     }
 
-    // weights: labels x (cols + 1), the last column for the constant feature.
-    void copy_weights(T* weights) const {
-        for (Index j = 0; j <= x_.cols(); ++j)
-            for (Index l = 0; l < own_labels(); ++l)
-                weights[(first_label() + l) * (x_.cols() + 1) + j] = lane(state_.data() + j * chunks_, l);
-    }
-    void copy_beta(T* beta) const {
-        for (Index i = 0; i < x_.rows(); ++i)
-            for (Index l = 0; l < own_labels(); ++l)
-                beta[i * labels_.labels() + first_label() + l] = lane(beta_.data() + i * chunks_, l);
-    }
-
-  private:
     static T lane(const Chunk<T>* chunks, Index l) { return reinterpret_cast<const T*>(chunks)[l]; }
     Index first_label() const { return static_cast<Index>(first_) * lanes<T>; }
     Index own_labels() const {
@@ -163,29 +179,20 @@ class SeparableBlock {
     }
     std::uint64_t all_active() const { return chunks_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << chunks_) - 1; }
 
-    static MULTIMARGIN_INLINE double drain(Chunk<T>& sums) {
-        double total = 0.0;
-        for (int e = 0; e < lanes<T>; ++e) total += static_cast<double>(sums[e]);
-        sums = Chunk<T>{};
-        return total;
-    }
-    MULTIMARGIN_INLINE void add_lanes(Chunk<T>* sums, std::vector<double>& totals) const {
-        for (Index l = 0; l < own_labels(); ++l)
-            totals[static_cast<std::size_t>(first_label() + l)] += static_cast<double>(lane(sums, l));
-        for (int k = 0; k < chunks_; ++k) sums[k] = Chunk<T>{};
-    }
     void forget_thresholds() {
         for (int k = 0; k < chunks_; ++k) {
             upper_[k] = Chunk<T>{} + std::numeric_limits<T>::max();
             lower_[k] = Chunk<T>{} - std::numeric_limits<T>::max();
         }
     }
-    MULTIMARGIN_INLINE void set_thresholds(const Chunk<T>* highest, const Chunk<T>* lowest) {
-        const Chunk<T> zero{}, far = zero + std::numeric_limits<T>::max();
-        for (int k = 0; k < chunks_; ++k) {
-            upper_[k] = highest[k] > zero ? T(0.5) * highest[k] : far;
-            lower_[k] = lowest[k] < zero ? T(0.5) * lowest[k] : -far;
-        }
+    void set_thresholds() {
+        constexpr T far = std::numeric_limits<T>::max();
+        for (int k = 0; k < chunks_; ++k)
+            for (int e = 0; e < lanes<T>; ++e) {
+                const T highest = highest_.chunks()[k][e], lowest = lowest_.chunks()[k][e];
+                upper_[k][e] = highest > 0 ? T(0.5) * highest : far;
+                lower_[k][e] = lowest < 0 ? T(0.5) * lowest : -far;
+            }
     }
     MULTIMARGIN_SIMD void start_row(Index i, const T* beta) {
         Chunk<T> start[max_chunks];
@@ -208,6 +215,7 @@ class SeparableBlock {
     Buffer<Chunk<T>> state_, beta_;
     std::vector<std::uint64_t> active_;
     Buffer<Chunk<T>> upper_, lower_;
+    ChunkVector<T> highest_, lowest_;  // worst projected gradients of the running pass
 };
 
 template <RowMatrix X>

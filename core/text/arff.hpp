@@ -179,7 +179,9 @@ inline void read_sparse_row(TokenReader& reader, const Header& header, Table& ta
 }
 
 inline void read_arff_rows(std::string_view text, const Header& header, Table& table, Control& control) {
-    Lines lines(text.substr(header.rows_begin), header.rows_line);
+    text.remove_prefix(header.rows_begin);
+    table.expect(text);
+    Lines lines(text, header.rows_line);
     std::string_view line;
     while (lines.next(line) && !control.leave(true)) {
         line = trimmed(line);

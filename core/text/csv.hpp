@@ -16,15 +16,15 @@ class CellReader {
     Index line() const { return line_; }
     const char* position() const { return at_; }
 
-    // Skips empty lines.
     void skip_empty_lines() {
-        for (const char* p = at_; p != end_ && (is_blank(*p) || *p == '\n'); ++p) {
+        const char* p = at_;
+        for (; p != end_ && (is_blank(*p) || *p == '\n'); ++p) {
             if (*p == delimiter_) return;
             if (*p != '\n') continue;
             at_ = p + 1;
             ++line_;
         }
-        if (trimmed({at_, static_cast<std::size_t>(end_ - at_)}).empty() && delimiter_ != '\t') at_ = end_;
+        if (p == end_) at_ = end_;
     }
 
     // The next cell of the row; `last` tells whether the row ends behind it. Valid until the next call.
@@ -107,7 +107,9 @@ inline Header read_csv_header(std::string_view text, char delimiter) {
 
 inline void read_csv_rows(std::string_view text, const Header& header, Table& table, Control& control) {
     const auto width = header.attributes.size();
-    CellReader reader(text.substr(header.rows_begin), header.rows_line, header.delimiter);
+    text.remove_prefix(header.rows_begin);
+    table.expect(text);
+    CellReader reader(text, header.rows_line, header.delimiter);
     for (reader.skip_empty_lines(); !reader.done() && !control.leave(true); reader.skip_empty_lines()) {
         std::size_t count = 0;
         for (bool last = false; !last; ++count) {

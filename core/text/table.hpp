@@ -98,7 +98,8 @@ class Table {
     void cell(std::size_t attribute, std::string_view token, bool quoted, Index line);
     // In a sparse row the attributes not mentioned have their first category, or 0.
     void end_row();
-    Index rows() const { return rows_; }
+    // Makes room for the rows of a text, which has a line for each row and a byte or more for each cell.
+    void expect(std::string_view text);
 
     std::vector<double> dense;
     CsrMatrix sparse;
@@ -141,6 +142,12 @@ inline Table::Table(const Header& header, const Plan& plan)
             nonzero_if_omitted_.push_back(a);
         }
     }
+}
+
+inline void Table::expect(std::string_view text) {
+    if (!plan_.dense) return;
+    const auto rows = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+    dense.reserve(std::min(rows * static_cast<std::size_t>(plan_.columns), text.size()));
 }
 
 // A nominal label is {false, true} in any order: its codes become 0 and 1.

@@ -5,7 +5,6 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import NDArray
 
 Report = Callable[[int, float, float | None, float | None], bool]
@@ -35,9 +34,19 @@ def fit_linear_m3l(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
-Floats = npt.NDArray[np.float64]
-Csr = tuple[Floats, npt.NDArray[np.int32], npt.NDArray[np.int64]]
-LabelRows = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
+def stratify(
+    offsets: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    labels: int,
+    sizes: NDArray[np.int64],
+    shares: NDArray[np.int64],
+    seed: int,
+    shuffle: bool,
+    fold_of_row: NDArray[np.int32],
+) -> None: ...
+Floats = NDArray[np.float64]
+Csr = tuple[Floats, NDArray[np.int32], NDArray[np.int64]]
+LabelRows = tuple[NDArray[np.int32], NDArray[np.int64]]
 # The smallest index seen and its line, the largest and its line.
 Extent = tuple[int, int, int, int]
 
@@ -62,8 +71,8 @@ def csv_header(text: bytes, delimiter: str) -> Header: ...
 def arff_rows(
     text: bytes,
     header: Header,
-    label_of: npt.NDArray[np.int32],
-    column_of: npt.NDArray[np.int32],
+    label_of: NDArray[np.int32],
+    column_of: NDArray[np.int32],
     columns: int,
     dense: bool,
     missing_as_nan: bool,
@@ -71,21 +80,11 @@ def arff_rows(
 def csv_rows(
     text: bytes,
     header: Header,
-    label_of: npt.NDArray[np.int32],
-    column_of: npt.NDArray[np.int32],
+    label_of: NDArray[np.int32],
+    column_of: NDArray[np.int32],
     columns: int,
     dense: bool,
     missing_as_nan: bool,
 ) -> tuple[Floats | Csr, LabelRows]: ...
 def libsvm_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
 def xmc_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
-def stratify(
-    offsets: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    labels: int,
-    sizes: NDArray[np.int64],
-    shares: NDArray[np.int64],
-    seed: int,
-    shuffle: bool,
-    fold_of_row: NDArray[np.int32],
-) -> None: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -21,8 +22,8 @@ from multimargin.errors import InputError
 __all__ = ["LabelForm", "LabelMatrix", "read_labels", "write_labels"]
 
 FORMS = (
-    "Y may be a 0/1, boolean or -1/1 array of shape (n_samples, n_labels), a SciPy sparse matrix or array, a DataFrame with "
-    "one column per label, a list of label sets, or a 1-D array with two classes; NaN marks an unknown label"
+    "Y may be a 0/1, boolean or -1/1 array of shape (n_samples, n_labels), a SciPy sparse matrix or array, a DataFrame "
+    "with one column per label, a list of label sets, or a 1-D array with two classes; NaN marks an unknown label"
 )
 
 
@@ -99,9 +100,10 @@ def read_labels(
     Parameters
     ----------
     Y : array, sparse matrix or array, DataFrame, list of label sets, 1-D array, or LabelMatrix
-        A LabelMatrix is returned as it is: so a sparse Y can carry label names into ``fit``. Cells are 0/1, booleans or -1/1; NaN is an unknown label. In a sparse Y the stored entries are 1 (or NaN).
-        A list of lists is an indicator matrix if it is a rectangular table of 0 and 1, and label sets otherwise; sets and
-        tuples are always label sets.
+        A LabelMatrix is returned as it is, so that a sparse Y can carry the names of its labels into ``fit``.
+        Cells are 0/1, booleans or -1/1; NaN is an unknown label. In a sparse Y the stored entries are 1 (or NaN).
+        A list of lists is an indicator matrix if it is a rectangular table of 0 and 1, and label sets otherwise; sets
+        and tuples are always label sets.
     n_samples : int, optional
         The number of rows X has; another number in Y is an error.
     names : sequence, optional
@@ -178,8 +180,7 @@ def write_labels(
 
 def label_tuples(positives: sp.csr_array, names: NDArray[Any]) -> list[tuple[Any, ...]]:
     """Return for each row the tuple of the names of its labels, in column order."""
-    starts = positives.indptr
-    return [tuple(names[positives.indices[a:b]].tolist()) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    return [tuple(names[positives.indices[a:b]].tolist()) for a, b in pairwise(positives.indptr)]
 
 
 def _is_label_sets(Y: Any) -> bool:
@@ -295,8 +296,12 @@ def _from_column(y: NDArray[Any], names: Any, subject: str) -> LabelMatrix:
     if y.dtype.kind == "f":
         unknown = np.isnan(y)
     known = y[~unknown]
+    if known.dtype.kind == "f" and np.any(np.isinf(known)):
+        msg = f"Input {subject} contains infinity. {FORMS}."
+        raise InputError(msg)
     if known.dtype.kind == "f" and np.any(known != np.floor(known)):
-        msg = f"Unknown label type: {type_of_target(known)}. A 1-D {subject} holds the two classes of one label. {FORMS}."
+        kind = type_of_target(known)
+        msg = f"Unknown label type: {kind}. A 1-D {subject} holds the two classes of one label. {FORMS}."
         raise InputError(msg)
     try:
         values = np.unique(known)
@@ -305,9 +310,9 @@ def _from_column(y: NDArray[Any], names: Any, subject: str) -> LabelMatrix:
         raise InputError(msg) from None
     if len(values) > 2:
         msg = (
-            f"Only binary classification is supported. The type of the target is {type_of_target(known)}: 1-D {subject} has "
-            f"{len(values)} classes ({_some(values)}). For several classes or labels give an indicator matrix "
-            "(sklearn.preprocessing.label_binarize) or a list of label sets."
+            f"Only binary classification is supported. The type of the target is {type_of_target(known)}: 1-D "
+            f"{subject} has {len(values)} classes ({_some(values)}). For several classes or labels give an indicator "
+            "matrix (sklearn.preprocessing.label_binarize) or a list of label sets."
         )
         raise InputError(msg)
     single_negative = len(values) == 1 and values[0] in (0, -1)
@@ -332,8 +337,8 @@ def _from_cells(cells: NDArray[Any], names: Any, kind: Any, dtype: str, subject:
             else "Binarise the values first"
         )
         msg = (
-            f"{subject} must be a binary indicator matrix of shape (n_samples, n_labels), with cells 0/1, -1/1, booleans "
-            f"or NaN; got values {found}. {rule}."
+            f"{subject} must be a binary indicator matrix of shape (n_samples, n_labels), with cells 0/1, -1/1, "
+            f"booleans or NaN; got values {found}. {rule}."
         )
         raise InputError(msg)
     missing = sp.csr_array(unknown) if unknown is not None and unknown.any() else None
@@ -350,8 +355,8 @@ def _labels(
 def _check(labels: LabelMatrix, n_samples: int | None, subject: str) -> None:
     if n_samples is not None and labels.n_samples != n_samples:
         msg = (
-            f"X has {n_samples} rows but {subject} has {labels.n_samples}: inconsistent numbers of samples. Every row of X "
-            f"needs its row of {subject}."
+            f"X has {n_samples} rows but {subject} has {labels.n_samples}: inconsistent numbers of samples. Every row "
+            f"of X needs its row of {subject}."
         )
         raise InputError(msg)
     if labels.n_samples == 0:

@@ -41,7 +41,7 @@ Indices = NDArray[np.int64]
 Size = float | int | None
 
 
-class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]
+class MultilabelStratifiedKFold(BaseCrossValidator):
     """K folds with the same share of every label.
 
     Each row is in the test part of exactly one fold. Fold sizes differ by at most one row.
@@ -124,7 +124,7 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]
             yield np.flatnonzero(fold_of_row != fold), np.flatnonzero(fold_of_row == fold)
 
 
-class MultilabelStratifiedShuffleSplit(BaseCrossValidator):  # type: ignore[misc]
+class MultilabelStratifiedShuffleSplit(BaseCrossValidator):
     """Repeated random splits into a training and a test part with the same share of every label.
 
     Parameters

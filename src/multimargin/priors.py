@@ -32,14 +32,17 @@ SYMMETRY_TOLERANCE = 1e-8
 ROUNDING = 1e-12
 PSD_TOLERANCE = 1e-8
 
-REMEDY = "Build the prior with multimargin.priors, or project it: R = (R + R.T) / 2, then set negative eigenvalues to 0."
+REMEDY = (
+    "Build the prior with multimargin.priors, or project it: R = (R + R.T) / 2, then set negative eigenvalues to 0."
+)
 
 
 @dataclass(frozen=True, eq=False)
 class LowRankPrior:
-    """A prior of low rank plus a diagonal, :math:`R = \\mathrm{diag}(d) + F F^\\top`.
+    r"""A prior of low rank plus a diagonal, :math:`R = \mathrm{diag}(d) + F F^\top`.
 
-    Training costs :math:`r L` per row instead of :math:`L^2`; without a diagonal only :math:`D \\times r` weights are kept.
+    Training costs :math:`r L` per row instead of :math:`L^2`; without a diagonal only :math:`D \times r` weights are
+    kept.
 
     Parameters
     ----------
@@ -67,7 +70,7 @@ class LowRankPrior:
 
 
 def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Prior from category signatures, :math:`R = \\sum_c p(c)\\, y_c y_c^\\top` with :math:`y_c \\in \\{-1, 1\\}^L`.
+    r"""Prior from category signatures, :math:`R = \sum_c p(c)\, y_c y_c^\top` with :math:`y_c \in \{-1, 1\}^L`.
 
     Parameters
     ----------
@@ -97,8 +100,8 @@ def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = Non
     p = np.full(len(S), 1.0) if probabilities is None else np.asarray(probabilities, dtype=np.float64)
     if p.shape != (len(S),) or not np.all(np.isfinite(p)) or np.any(p < 0) or p.sum() <= 0:
         msg = (
-            f"probabilities must be {len(S)} non-negative numbers, one per category, not all zero; got an array of shape "
-            f"{p.shape} with minimum {p.min() if p.size else None}."
+            f"probabilities must be {len(S)} non-negative numbers, one per category, not all zero; got an array of "
+            f"shape {p.shape} with minimum {p.min() if p.size else None}."
         )
         raise InputError(msg)
     R = (S.T * (p / p.sum())) @ S
@@ -106,17 +109,17 @@ def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = Non
 
 
 def from_labels(Y: Any, kind: str = "correlation", shrinkage: float = 0.0) -> NDArray[np.float64]:
-    """Prior from a label matrix.
+    r"""Prior from a label matrix.
 
     Parameters
     ----------
     Y : label matrix in any form
         Rows with unknown labels count for the pairs of labels they know.
     kind : {"correlation", "second-moment"}, default="correlation"
-        ``"second-moment"`` is :math:`\\frac1n \\sum_i y_i y_i^\\top` with labels in -1/1: it also encodes how frequent labels
-        are. ``"correlation"`` is the correlation matrix of the labels; a constant label gets correlation 0.
+        ``"second-moment"`` is :math:`\frac1n \sum_i y_i y_i^\top` with labels in -1/1: it also encodes how frequent
+        labels are. ``"correlation"`` is the correlation matrix of the labels; a constant label gets correlation 0.
     shrinkage : float in [0, 1], default=0.0
-        Weight of the identity: :math:`R \\leftarrow (1 - s) R + s I`.
+        Weight of the identity: :math:`R \leftarrow (1 - s) R + s I`.
 
     Returns
     -------
@@ -151,15 +154,17 @@ def from_labels(Y: Any, kind: str = "correlation", shrinkage: float = 0.0) -> ND
     return np.asarray((R + R.T) / 2)
 
 
-def from_graph(adjacency: ArrayLike | sp.sparray | sp.spmatrix, diffusion: float = 1.0) -> NDArray[np.float64]:
-    """Prior from a graph over the labels: the diffusion kernel :math:`R = e^{-\\beta \\mathcal{L}}`, scaled to a unit diagonal.
+def from_graph(adjacency: Any, diffusion: float = 1.0) -> NDArray[np.float64]:
+    r"""Prior from a graph over the labels: its diffusion kernel.
+
+    :math:`R = e^{-\beta \mathcal{L}}` with :math:`\mathcal{L}` the normalised Laplacian, scaled to a unit diagonal.
 
     Parameters
     ----------
     adjacency : array or sparse matrix of shape (n_labels, n_labels)
-        Symmetric, non-negative edge weights; the diagonal is ignored. :math:`\\mathcal{L}` is the normalised Laplacian.
+        Symmetric, non-negative edge weights; the diagonal is ignored.
     diffusion : float, default=1.0
-        :math:`\\beta > 0`: how far labels influence each other along the graph. Towards 0, R becomes the identity.
+        :math:`\beta > 0`: how far labels influence each other along the graph. Towards 0, R becomes the identity.
 
     Returns
     -------
@@ -248,7 +253,7 @@ def check_prior(
         return None
     if isinstance(prior, LowRankPrior):
         return _check_low_rank(prior, names, dtype)
-    R = _aligned(prior, names) if hasattr(prior, "columns") else prior
+    R: Any = _aligned(prior, names) if hasattr(prior, "columns") else prior
     if sp.issparse(R):
         R = R.toarray()
     try:
@@ -272,7 +277,8 @@ def check_prior(
     diagonal = np.diag(R)
     if np.any(diagonal <= 0):
         worst = int(np.argmin(diagonal))
-        msg = f"prior must have a positive diagonal; it is {diagonal[worst]:.3g} for label {names[worst]!r}. {REMEDY}"
+        where = f"it is {diagonal[worst]:.3g} for label {_name(names, worst)!r}"
+        msg = f"prior must have a positive diagonal; {where}. {REMEDY}"
         raise InputError(msg)
     return np.ascontiguousarray(_clip_eigenvalues(R), dtype=dtype)
 
@@ -297,9 +303,16 @@ def _check_low_rank(prior: LowRankPrior, names: Any, dtype: type[np.floating[Any
     total = diagonal + np.einsum("lr,lr->l", factor, factor)
     if np.any(total <= 0):
         worst = int(np.argmin(total))
-        msg = f"prior must have a positive diagonal; it is 0 for label {names[worst]!r}. Give it a factor or a diagonal entry."
+        msg = (
+            f"prior must have a positive diagonal; it is 0 for label {_name(names, worst)!r}. "
+            "Give it a factor or a diagonal entry."
+        )
         raise InputError(msg)
     return LowRankPrior(np.ascontiguousarray(factor, dtype=dtype), np.ascontiguousarray(diagonal, dtype=dtype))
+
+
+def _name(names: Any, position: int) -> Any:
+    return np.asarray(names, dtype=object).tolist()[position]
 
 
 def _aligned(frame: Any, names: Any) -> NDArray[np.float64]:
@@ -319,7 +332,8 @@ def _clip_eigenvalues(R: NDArray[np.float64]) -> NDArray[np.float64]:
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest < -PSD_TOLERANCE * largest:
         msg = (
-            f"prior must be positive semidefinite; its smallest eigenvalue is {smallest:.3g} (largest {largest:.3g}). {REMEDY}"
+            f"prior must be positive semidefinite; its smallest eigenvalue is {smallest:.3g} (largest {largest:.3g}). "
+            f"{REMEDY}"
         )
         raise InputError(msg)
     if smallest >= -ROUNDING * largest:

@@ -55,6 +55,24 @@ def test_odd_things_are_as_told(name, without_label, never_positive):
     assert int((data.Y_train.sum(axis=0) == 0).sum()) == never_positive
 
 
+def rows(X):
+    X = csr_matrix(X)
+    bounds = zip(X.indptr, X.indptr[1:], strict=False)
+    return [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in bounds]
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "repeated"),
+    [("scene", 6), ("enron", 62), ("medical", 6), ("bibtex", 21), ("delicious", 871), ("tmc2007", 1220)],
+)
+def test_test_samples_with_the_features_of_a_training_sample_are_as_told(name, repeated):
+    data = datasets.load(name, download=False)
+    known = set(rows(data.X_train))
+    assert sum(row in known for row in rows(data.X_test)) == repeated
+    assert f"{repeated} test samples" in data.description
+
+
 @needs_data
 def test_animals_are_seen_or_unseen():
     data = datasets.load("awa")
@@ -72,12 +90,7 @@ def test_animals_are_seen_or_unseen():
 @needs_data
 def test_pooled_rcv1_has_no_duplicates():
     data = datasets.load("rcv1-pooled")
-    rows = set()
-    for X in (data.X_train, data.X_test):
-        for i in range(X.shape[0]):
-            part = slice(X.indptr[i], X.indptr[i + 1])
-            rows.add(X.indices[part].tobytes() + X.data[part].tobytes())
-    assert len(rows) == 27613
+    assert len({*rows(data.X_train), *rows(data.X_test)}) == 27613
 
 
 def test_a_set_that_is_nowhere_says_what_to_put_where(tmp_path, monkeypatch):

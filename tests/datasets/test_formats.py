@@ -355,6 +355,9 @@ def test_archives_are_checked(put, tmp_path):
         (good | {"X": np.zeros((0, 2)), "Y": np.zeros((0, 2))}, "rows and columns"),
         (good | {"label_names": np.array(["a", "a"])}, "2 different names"),
         ({"Y": np.eye(2)} | csr, "must form a CSR matrix"),
+        ({"Y": np.eye(2)} | csr | {"X_indices": np.array([0.5])}, "two arrays of integers"),
+        ({"Y": np.eye(2)} | csr | {"X_indptr": np.array([0, 9, 1])}, "must form a CSR matrix"),
+        ({"Y": np.eye(2)} | csr | {"X_shape": np.array([2])}, "must form a CSR matrix"),
         (good | {"X": np.array([[{}, 1], [1, 1]], dtype=object)}, "expected an .npz archive"),
     ]
     for content, message in cases:

@@ -12,13 +12,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix, vstack
+from scipy.sparse import csr_matrix
 from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
-from multimargin.datasets.formats import Dataset, read_arff, read_npz, read_xmc
-from multimargin.datasets.formats.npz import load_arrays
-from multimargin.datasets.formats.source import read_text
+from multimargin.datasets.catalogue_readers import (
+    RCV1_FEATURES,
+    read_awa,
+    read_mediamill,
+    read_mulan,
+    read_rcv1,
+    read_rcv1_pooled,
+    read_xmc_pair,
+)
 from multimargin.errors import FileFormatError, InputError
 
 __all__ = ["Facts", "available", "load"]
@@ -79,6 +85,7 @@ class _Entry:
     read: Callable[[list[Path], npt.DTypeLike], dict[str, Any]]
     about: str
     home: str = _MULAN
+    form: str = ""
     openml: int | None = None
 
     def description(self) -> str:
@@ -201,19 +208,8 @@ def _where_to_put(entry: _Entry, folder: Path | None) -> str:
         state = f"the data folder {folder} " + ("lacks its files" if folder.is_dir() else "does not exist")
     return (
         f"the data set {entry.name!r} is not on this machine ({state}). Set {_VARIABLE} to a folder that "
-        f"holds {', '.join(absent)}; the data come from {entry.home}"
+        f"holds {', '.join(absent)}{entry.form}; the data come from {entry.home}"
     )
-
-
-def _both(train: Dataset, test: Dataset) -> dict[str, Any]:
-    return {
-        "X_train": train.X,
-        "Y_train": train.Y,
-        "X_test": test.X,
-        "Y_test": test.Y,
-        "label_names": train.label_names,
-        "feature_names": train.feature_names,
-    }
 
 
 def _split(parts: dict[str, Any], entry: _Entry, random_state: int) -> dict[str, Any]:
@@ -223,115 +219,6 @@ def _split(parts: dict[str, Any], entry: _Entry, random_state: int) -> dict[str,
     train, test = np.sort(order[:n_train]), np.sort(order[n_train:])
     X, Y = parts.pop("X"), parts.pop("Y")
     return parts | {"X_train": X[train], "Y_train": Y[train], "X_test": X[test], "Y_test": Y[test]}
-
-
-# Readers: the files in the order of the entry -> the fields of the Bunch.
-
-
-def _read_mulan(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
-    train_file, test_file, labels = files
-    train = read_arff(train_file, labels=labels, dtype=dtype)
-    return _both(train, read_arff(test_file, dtype=dtype, **train.options))
-
-
-def _read_xmc_pair(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
-    train = read_xmc(files[0], dtype=dtype)
-    return _both(train, read_xmc(files[1], dtype=dtype, **train.options))
-
-
-def _read_mediamill(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
-    archive, labels = files
-    train = read_npz(archive, split="train", labels=labels, dtype=dtype)
-    return _both(train, read_npz(archive, split="test", dtype=dtype, **train.options))
-
-
-def _read_rcv1(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
-    train, test = (_widened(read_npz(files[0], split=split, dtype=dtype)) for split in ("train", "test"))
-    return _both(train, test)
-
-
-def _widened(data: Dataset) -> Dataset:
-    """Give every RCV1 subset the same columns: two of them end before the last, which they never use."""
-    data.X.resize(data.X.shape[0], _RCV1_FEATURES)
-    return data
-
-
-def _read_rcv1_pooled(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
-    """Stack the subsets; of samples with equal features keep the first."""
-    data = [_widened(read_npz(file, split=split)) for file in files for split in ("train", "test")]
-    X = vstack([part.X for part in data], format="csr")
-    Y = vstack([part.Y for part in data], format="csr")
-    first: dict[bytes, int] = {}
-    for i in range(X.shape[0]):
-        row = slice(X.indptr[i], X.indptr[i + 1])
-        first.setdefault(X.indices[row].tobytes() + X.data[row].tobytes(), i)
-    keep = list(first.values())
-    return {
-        "X": csr_matrix(X[keep], dtype=dtype),
-        "Y": csr_matrix(Y[keep]),
-        "label_names": data[0].label_names,
-        "feature_names": None,
-    }
-
-
-def _read_awa(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
-    archive, classes, predicates, binary, continuous, trained, tested = files
-    names, attributes = _numbered_names(classes), _numbered_names(predicates)
-    signatures = _numbers(binary, (len(names), len(attributes))).astype(np.int8)
-    strengths = _numbers(continuous, (len(names), len(attributes)))
-    strengths[strengths < 0] = np.nan
-    seen, unseen = (_positions(file, names) for file in (trained, tested))
-    arrays = load_arrays(archive)
-    if not {"X", "class_index"} <= arrays.keys():
-        msg = f"{archive}: expected the arrays X and class_index, found {', '.join(arrays) or 'none'}"
-        raise FileFormatError(msg)
-    X, animal = arrays["X"].astype(dtype, copy=False), arrays["class_index"].astype(np.int64)
-    train, test = np.isin(animal, seen), np.isin(animal, unseen)
-    return {
-        "X_train": X[train],
-        "Y_train": csr_matrix(signatures[animal[train]]),
-        "X_test": X[test],
-        "Y_test": csr_matrix(signatures[animal[test]]),
-        "class_train": animal[train],
-        "class_test": animal[test],
-        "class_names": tuple(names),
-        "signatures": signatures,
-        "association_strengths": strengths,
-        "seen": seen,
-        "unseen": unseen,
-        "label_names": tuple(attributes),
-        "feature_names": None,
-    }
-
-
-def _words(file: Path) -> list[str]:
-    return read_text(file).decode("utf-8", "replace").split()
-
-
-def _numbered_names(file: Path) -> list[str]:
-    """Return the names of a file of lines ``1 name``."""
-    words = _words(file)
-    if len(words) % 2 or words[::2] != [str(k + 1) for k in range(len(words) // 2)]:
-        msg = f"{file}: expected lines such as '1 antelope', numbered from 1"
-        raise FileFormatError(msg)
-    return words[1::2]
-
-
-def _positions(file: Path, names: list[str]) -> npt.NDArray[np.int64]:
-    """Return where the names in the file are among all names."""
-    strange = [name for name in _words(file) if name not in names]
-    if strange:
-        msg = f"{file}: expected names of the list of classes, found {strange[0]!r}"
-        raise FileFormatError(msg)
-    return np.array([names.index(name) for name in _words(file)])
-
-
-def _numbers(file: Path, shape: tuple[int, int]) -> npt.NDArray[np.float64]:
-    try:
-        return np.array(_words(file), dtype=np.float64).reshape(shape)
-    except ValueError:
-        msg = f"{file}: expected {shape[0]} rows of {shape[1]} numbers"
-        raise FileFormatError(msg) from None
 
 
 def _from_openml(entry: _Entry, folder: Path | None, dtype: npt.DTypeLike) -> dict[str, Any]:
@@ -347,8 +234,8 @@ def _from_openml(entry: _Entry, folder: Path | None, dtype: npt.DTypeLike) -> di
     if X.shape != (n_train + n_test, d) or marks.shape != (n_train + n_test, n_labels):
         msg = (
             f"OpenML data set {entry.openml} must have {n_train + n_test} samples, {d} features and "
-            f"{n_labels} labels to "
-            f"be {entry.name!r}, found shapes {X.shape} and {marks.shape}; {_where_to_put(entry, folder)}"
+            f"{n_labels} labels to be {entry.name!r}, found shapes {X.shape} and {marks.shape}; "
+            f"{_where_to_put(entry, folder)}"
         )
         raise FileFormatError(msg)
     return {
@@ -356,13 +243,12 @@ def _from_openml(entry: _Entry, folder: Path | None, dtype: npt.DTypeLike) -> di
         "Y": csr_matrix(np.isin(marks, ("true", "1", "1.0")), dtype=np.int8),
         "label_names": tuple(found.target_names),
         "feature_names": tuple(found.feature_names),
-        "description": f"{entry.name}: {entry.description()} Fetched from OpenML (data set "
-        "{entry.openml}), split at random: "
-        "not the official split.",
+        "description": f"{entry.name}: {entry.description()} Fetched from OpenML (data set {entry.openml}) "
+        "and split at random: this is not the official split.",
     }
 
 
-_RCV1_FEATURES = 47236
+_CSR_FORM = " (archives with X_train_data, X_train_indices, X_train_indptr, shape, Y_train, and so for test)"
 
 
 def _mulan(
@@ -375,7 +261,7 @@ def _mulan(
     **more: Any,
 ) -> _Entry:
     files = tuple(f"mulan/{name}/{stem}{part}.arff" for part in (f"-train{ending}", f"-test{ending}"))
-    return _Entry(name, size, cardinality, (*files, f"mulan/{name}/{stem}.xml"), _read_mulan, about, **more)
+    return _Entry(name, size, cardinality, (*files, f"mulan/{name}/{stem}.xml"), read_mulan, about, **more)
 
 
 def _rcv1_file(subset: int) -> str:
@@ -384,26 +270,27 @@ def _rcv1_file(subset: int) -> str:
 
 def _rcv1(name: str, subset: int, cardinality: float) -> _Entry:
     about = (
-        f"Reuters news and their topics, subset {subset} of 5. In the published files half of the "
-        "labels are shifted; "
-        "this is the repaired form."
+        f"Reuters news and their topics, subset {subset} of 5, repaired: in the published files half of the "
+        "labels are shifted."
     )
-    return _Entry(
-        name, (3000, 3000, _RCV1_FEATURES, 101), cardinality, (_rcv1_file(subset),), _read_rcv1, about
-    )
+    size = (3000, 3000, RCV1_FEATURES, 101)
+    return _Entry(name, size, cardinality, (_rcv1_file(subset),), read_rcv1, about, form=_CSR_FORM)
 
 
 # What would corrupt results if one did not know it.
 _BEWARE = {
-    "scene": "5 test samples repeat training samples.",
-    "enron": "One label is never positive in training; 9 test samples repeat training samples.",
-    "medical": "7 labels are never positive in training; 2 test samples repeat training samples.",
-    "bibtex": "8 test samples repeat training samples.",
+    "scene": "6 test samples have the features of a training sample.",
+    "enron": "1 label is never positive in training; 62 test samples have the features of a training sample.",
+    "medical": "7 labels are never positive in training; 6 test samples have features of a training sample.",
+    "bibtex": "21 test samples have the features of a training sample.",
     "corel5k": "3 labels are never positive in training.",
-    "delicious": "14 samples have no label; 57 test samples repeat training samples.",
-    "tmc2007": "The 500 words kept by feature selection, of 49,060.",
-    "mediamill": "1,730 samples have no label.",
-    "eurlex-4k": "34 samples have no label; 207 labels are never positive in training.",
+    "delicious": "14 samples have no label; 871 test samples have the features of a training sample.",
+    "tmc2007": "500 words of 49,060; 1220 test samples have the features of a training sample.",
+    "rcv1-pooled": "Of samples with equal features the first is kept; 82 of the others had other labels.",
+    "mediamill": "1730 samples have no label.",
+    "eurlex-4k": "34 samples have no label; 207 labels are never positive in training; 16 test "
+    "samples have the "
+    "features of a training sample.",
 }
 
 CATALOGUE = {
@@ -430,35 +317,38 @@ CATALOGUE = {
         _rcv1("rcv1-5", 5, 2.91),
         _Entry(
             "rcv1-pooled",
-            (23149, 4464, _RCV1_FEATURES, 101),
+            (23149, 4464, RCV1_FEATURES, 101),
             2.91,
             tuple(_rcv1_file(subset) for subset in range(1, 6)),
-            _read_rcv1_pooled,
+            read_rcv1_pooled,
             "Reuters news and their topics: the five subsets without duplicates, split at random.",
+            form=_CSR_FORM,
         ),
         _Entry(
             "mediamill",
             (30993, 12914, 120, 101),
             4.38,
             ("mediamill/mediamill.npz", "mediamill/mediamill.xml"),
-            _read_mediamill,
+            read_mediamill,
             "Video shots and what they show.",
+            form=" (the archive with X_train, Y_train, X_test, Y_test)",
         ),
         _Entry(
             "awa",
             (24295, 6180, 252, 85),
             31.10,
             tuple(f"awa/{file}" for file in _AWA_FILES),
-            _read_awa,
+            read_awa,
             "Animals with Attributes, PHOG features: 40 animals for training, 10 others for testing.",
             home="https://cvml.ista.ac.at/AwA",
+            form=" (the archive with X, one row per image, and class_index, counted from 0)",
         ),
         _Entry(
             "eurlex-4k",
             (15539, 3809, 5000, 3993),
             5.31,
             ("eurlex-4k/eurlex_train.txt", "eurlex-4k/eurlex_test.txt"),
-            _read_xmc_pair,
+            read_xmc_pair,
             "European laws and their subjects.",
             home="http://manikvarma.org/downloads/XC/XMLRepository.html",
         ),

@@ -20,6 +20,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multimargin import _core
+from multimargin.errors import InputError
 from multimargin.estimators._monitor import Certificate, Monitor, Progress
 from multimargin.estimators._weights import CellCosts, cell_costs
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
@@ -48,7 +49,10 @@ class Problem:
         """X for the native core."""
         if sp.issparse(self.X):
             return _core.csr_rows(
-                self.X.data, self.X.indices.astype(np.int32, copy=False), self.X.indptr.astype(np.int64), self.X.shape[1]
+                self.X.data,
+                self.X.indices.astype(np.int32, copy=False),
+                self.X.indptr.astype(np.int64),
+                self.X.shape[1],
             )
         return _core.dense_rows(self.X)
 
@@ -102,18 +106,19 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on labelled rows.
 
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
             float32 is solved in float32, everything else in float64.
-        Y : labels of the rows, in any form
+        y : labels Y of the rows, in any form
             A 0/1, boolean or -1/1 array, a sparse matrix or array, a DataFrame with a column per label, a list of label
             sets, or a 1-D array with two classes. NaN marks an unknown label.
         sample_weight : array of shape (n_samples,) or (n_samples, n_labels), optional
@@ -125,7 +130,10 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        labels = read_labels(Y, n_samples=X.shape[0])
+        labels = read_labels(y, n_samples=X.shape[0])
+        if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
+            msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
+            raise InputError(msg)
         constant, value = _constant_labels(labels)
         problem = Problem(
             X=X,
@@ -196,13 +204,13 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return label_tuples(self._positives(self._check_X(X)), self.label_names_)
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Subset accuracy: share of rows whose labels are all predicted right. Unknown labels are not counted.
 
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-        Y : labels of the rows, in any form
+        y : labels of the rows, in any form
         sample_weight : array of shape (n_samples,), optional
 
         Returns
@@ -212,12 +220,12 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._check_X(X)
         if self.label_form_.kind == "column":
-            right = np.asarray(Y) == write_labels(
+            right = np.asarray(y) == write_labels(
                 self._positives(X), self.label_form_, self.label_names_, self.classes_
             )
         else:
             names = self.label_names_ if self.label_form_.kind == "sets" else None
-            truth = read_labels(Y, n_samples=X.shape[0], names=names)
+            truth = read_labels(y, n_samples=X.shape[0], names=names)
             wrong = (truth.positives != self._positives(X)).astype(np.int8)
             if truth.missing is not None:
                 wrong = wrong - wrong.multiply(truth.missing)

@@ -105,8 +105,8 @@ class Monitor:
             self._records.append((time, pass_, primal, dual))
             if self.verbose:
                 relative = gap / primal if primal > 0 else gap
-                line = f"{self.name}: pass {pass_:5d}  {time:8.2f} s  objective {primal:.6g}  relative gap {relative:.2e}\n"
-                sys.stderr.write(line)
+                numbers = f"{time:8.2f} s  objective {primal:.6g}  relative gap {relative:.2e}"
+                sys.stderr.write(f"{self.name}: pass {pass_:5d}  {numbers}\n")
         return self.callback is not None and bool(self.callback(Progress(pass_, time, primal, dual, gap)))
 
     def history(self) -> History:

@@ -58,12 +58,15 @@ def _sample_weights(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.float6
         weight = np.full(n, float(weight))
     if weight.shape not in ((n,), (n, n_labels)):
         msg = (
-            f"sample_weight must have shape ({n},), a weight per row, or ({n}, {n_labels}), a weight per row and label; got "
-            f"sample_weight.shape == {weight.shape}."
+            f"sample_weight must have shape ({n},), a weight per row, or ({n}, {n_labels}), a weight per row and "
+            f"label; got sample_weight.shape == {weight.shape}."
         )
         raise InputError(msg)
     if not np.all(np.isfinite(weight)) or np.any(weight < 0):
         msg = f"sample_weight must be finite and not negative; its minimum is {np.min(weight)}."
+        raise InputError(msg)
+    if not weight.any():
+        msg = "sample_weight must not be all zero: there would be nothing to train on. Weight at least one row."
         raise InputError(msg)
     return (weight, None) if weight.ndim == 1 else (np.ones(n), weight)
 
@@ -79,14 +82,17 @@ def _class_weights(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.float64
         return total / (2.0 * np.maximum(negative, 1)), total / (2.0 * np.maximum(positive, 1))
     weights: Sequence[Any] = [weight] * n_labels if isinstance(weight, Mapping) else list(weight)
     if len(weights) != n_labels:
-        msg = f"class_weight has {len(weights)} entries for {n_labels} labels. Give one mapping {{0: ..., 1: ...}} per label."
+        msg = (
+            f"class_weight has {len(weights)} entries for {n_labels} labels. "
+            "Give one mapping {0: ..., 1: ...} per label."
+        )
         raise InputError(msg)
     pairs = [_pair(w, labels, column) for column, w in enumerate(weights)]
     return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
 
 def _pair(weight: Any, labels: LabelMatrix, column: int) -> tuple[float, float]:
-    name = labels.names[column]
+    name = labels.names.tolist()[column]
     if not isinstance(weight, Mapping):
         msg = f"class_weight of label {name!r} must be a mapping such as {{0: 1.0, 1: 5.0}}; got {weight!r}."
         raise InputError(msg)

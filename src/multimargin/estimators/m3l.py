@@ -27,20 +27,21 @@ class LinearM3L(LinearModel):
         P(Z) = \tfrac12 \operatorname{tr}(Z R^+ Z^\top)
                + \sum_{i,l} c_{il} \max(0,\; m_{il} - y_{il}\, z_l^\top x_i)
 
-    where :math:`y_{il} \in \{-1, 1\}` says whether row i has label l, :math:`c_{il} = C \cdot \text{weights}` is the cost of a
-    cell (0 for an unknown label), and :math:`m_{il}` the margin: 1 for the Hamming loss, :math:`y_{il} (R y_i)_l` for
-    ``loss="prior"``. With ``prior=None``, R is the identity and the model is one-vs-all:
+    where :math:`y_{il} \in \{-1, 1\}` says whether row i has label l, :math:`c_{il} = C \cdot \text{weights}` is the
+    cost of a cell (0 for an unknown label), and :math:`m_{il}` the margin: 1 for the Hamming loss,
+    :math:`y_{il} (R y_i)_l` for ``loss="prior"``. With ``prior=None``, R is the identity and the model is one-vs-all:
     ``LinearSVC(loss="hinge", C=C)`` label by label.
 
-    Training stops when the duality gap, which bounds the distance to the optimum, is at most ``tol`` times the objective.
+    Training stops when the duality gap, which bounds the distance to the optimum, is at most ``tol`` times the
+    objective.
 
     Parameters
     ----------
     C : float, default=1.0
         Cost of an error. Larger C fits the training labels harder.
     prior : None, array of shape (n_labels, n_labels), DataFrame or LowRankPrior, default=None
-        R, symmetric and positive semidefinite, possibly singular; see :mod:`multimargin.priors`. A DataFrame is aligned by
-        label names.
+        R, symmetric and positive semidefinite, possibly singular; see :mod:`multimargin.priors`. A DataFrame is aligned
+        by label names.
     loss : {"hamming", "prior"}, default="hamming"
         ``"prior"`` asks for larger margins where a row agrees with the prior; R must then be diagonally dominant.
     fit_intercept : bool, default=True
@@ -48,8 +49,8 @@ class LinearM3L(LinearModel):
     intercept_scaling : float, default=1.0
         Value of the constant feature. Larger values regularise the intercept less.
     class_weight : None, "balanced", dict or list of dicts, default=None
-        ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label its
-        own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
+        ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
+        its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=1000
@@ -65,8 +66,8 @@ class LinearM3L(LinearModel):
     warm_start : bool, default=False
         Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed.
     callback : callable, optional
-        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None on
-        passes where they were not evaluated). Returning True stops training cleanly.
+        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None
+        on passes where they were not evaluated). Returning True stops training cleanly.
 
     Attributes
     ----------
@@ -95,9 +96,9 @@ class LinearM3L(LinearModel):
 
     Notes
     -----
-    A pass costs one multiply-add per stored entry of X and label, plus :math:`L^2` per row for a dense prior or :math:`rL`
-    for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and ``n_samples x n_labels`` +
-    ``n_features x n_labels`` numbers of X's precision.
+    A pass costs one multiply-add per stored entry of X and label, plus :math:`L^2` per row for a dense prior or
+    :math:`rL` for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and
+    ``n_samples x n_labels`` + ``n_features x n_labels`` numbers of X's precision.
 
     The authors' C is half of ours.
 
@@ -167,8 +168,8 @@ class LinearM3L(LinearModel):
         shape = problem.labels.positives.shape
         if self.warm_start and beta is not None and beta.shape != shape:
             msg = (
-                f"warm_start=True continues on the same rows and labels: the last fit had shape {beta.shape}, this one has "
-                f"{shape}. Set warm_start=False, or fit a clone."
+                f"warm_start=True continues on the same rows and labels: the last fit had shape {beta.shape}, this one "
+                f"has {shape}. Set warm_start=False, or fit a clone."
             )
             raise InputError(msg)
 
@@ -236,8 +237,9 @@ def _check_diagonally_dominant(prior: NDArray[Any] | LowRankPrior | None, names:
     worst = int(np.argmin(slack))
     if slack[worst] < -1e-6 * R[worst, worst]:
         msg = (
-            f"loss='prior' needs a diagonally dominant prior; for label {names[worst]!r} the diagonal is {R[worst, worst]:.4g} "
-            f"but the other entries of its row sum to {np.abs(R[worst]).sum() - R[worst, worst]:.4g} in absolute value. Use "
-            "loss='hamming', or shrink the prior towards the identity."
+            f"loss='prior' needs a diagonally dominant prior; for label {names.tolist()[worst]!r} the diagonal is "
+            f"{R[worst, worst]:.4g} but the other entries of its row sum to "
+            f"{np.abs(R[worst]).sum() - R[worst, worst]:.4g} in absolute value. Use loss='hamming', or shrink the "
+            "prior towards the identity."
         )
         raise InputError(msg)

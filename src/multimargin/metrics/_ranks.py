@@ -280,9 +280,9 @@ RANKING_METRICS: dict[str, RankingMetric] = {
     "one-error": _one_error,
     "lrap": _lrap,
     "macro-average-precision": lambda r, u: mean(fill(r.labels.average_precision, u)),
-    "micro-average-precision": lambda r, u: mean(fill(r.pool.average_precision, u)),
+    "micro-average-precision": lambda r, u: Mean(float(fill(r.pool.average_precision, u)[0])),
     "macro-roc-auc": lambda r, u: mean(fill(r.labels.roc_auc, u)),
-    "micro-roc-auc": lambda r, u: mean(fill(r.pool.roc_auc, u)),
+    "micro-roc-auc": lambda r, u: Mean(float(fill(r.pool.roc_auc, u)[0])),
 }
 METRICS_AT_K: dict[str, Callable[[int], RankingMetric]] = {"precision": _precision_at, "ndcg": _ndcg_at}
 

@@ -71,7 +71,9 @@ class Report:
         labels: list[dict[str, Any]] = []
         for label, name in enumerate(self.names.tolist()):
             plain = name if isinstance(name, (str, int, float)) else str(name)
-            labels.append({"name": plain} | {key: _plain(col[label]) for key, col in self.per_label.items()})
+            labels.append(
+                {"name": plain} | {key: _plain(col[label], key) for key, col in self.per_label.items()}
+            )
         return {
             "n_samples": self.n_samples,
             "n_labels": self.n_labels,
@@ -93,7 +95,9 @@ class Report:
         hidden = self.n_labels - len(self.names[:max_labels])
         if hidden:
             lines.append(f"... and {hidden} more labels: see per_label, or table(max_labels=None)")
-        left_out = [f"{count} from {name}" for name, count in self.skipped.items() if _is_average(name)]
+        left_out = [
+            f"{count} from {name}" for name, count in self.skipped.items() if name.startswith("macro-")
+        ]
         if left_out:
             lines.append(f"labels left out as undefined: {', '.join(left_out)}")
         return "\n".join([*lines, "", aligned(self._value_rows())])
@@ -227,17 +231,17 @@ def _is_average(name: str) -> bool:
     return name.partition("-")[0] in AVERAGES
 
 
-def _plain(value: float) -> float | int | None:
+def _plain(value: float, key: str = "") -> float | int | None:
     if math.isnan(value):
         return None
-    return int(value) if float(value).is_integer() else float(value)
+    return int(value) if key in COUNTS and float(value).is_integer() else float(value)
 
 
 def _cell(value: float | None, key: str = "") -> str:
     if value is None:
         return ""
     if key in COUNTS:
-        return f"{value:.10g}"
+        return f"{value:.0f}" if float(value).is_integer() else f"{value:.2f}"
     return "-" if math.isnan(value) else f"{value:.4f}"
 
 

@@ -91,7 +91,7 @@ def _micro(values: Callable[[Tally], Floats]) -> Metric:
     def metric(counts: Counts, undefined: Undefined) -> Mean:
         of = counts.labels
         pooled = Tally(*(cells.sum(keepdims=True) for cells in (of.hits, of.present, of.predicted, of.known)))
-        return mean(fill(values(pooled), undefined))
+        return Mean(float(fill(values(pooled), undefined)[0]))
 
     return metric
 

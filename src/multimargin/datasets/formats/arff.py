@@ -26,7 +26,7 @@ from multimargin.errors import FileFormatError
 
 __all__ = ["read_arff"]
 
-_MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d+)(?!\S)")
+_MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d{1,9})(?!\S)")
 
 
 def read_arff(
@@ -108,8 +108,7 @@ def _meka_count(path: FilePath, header: _core.Header) -> int:
         remedy = f'labels="{neighbours[0]}"' if len(neighbours) == 1 else "labels=<XML file, names or count>"
         msg = f"{path}: expected -C and the number of labels in the relation name, found none; pass {remedy}"
         raise FileFormatError(msg)
-    # More digits than any count needs would overflow nothing in Python but are surely no count.
-    return int(found[1][:12])
+    return int(found[1])
 
 
 def _label_of(names: list[str], roles: Roles) -> npt.NDArray[np.int32]:
@@ -131,8 +130,7 @@ def _feature_columns(
         column_of[k] = len(columns)
         if kind == _core.Kind.other:
             msg = (
-                f"{path}:{line}: expected a numeric or nominal attribute, found {names[k]!r} of "
-                "another type; "
+                f"{path}:{line}: expected a numeric or nominal attribute, {names[k]!r} is of another type; "
                 f"leave it out with ignore=[{names[k]!r}]"
             )
             raise FileFormatError(msg)
