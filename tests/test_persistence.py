@@ -146,11 +146,7 @@ def test_equal_models_give_equal_bytes(tmp_path: Path) -> None:
     save(model, tmp_path / "a.mm")
     save(model, tmp_path / "b.mm")
     save(load(tmp_path / "a.mm"), tmp_path / "c.mm")
-    assert (
-        (tmp_path / "a.mm").read_bytes()
-        == (tmp_path / "b.mm").read_bytes()
-        == (tmp_path / "c.mm").read_bytes()
-    )
+    assert (tmp_path / "a.mm").read_bytes() == (tmp_path / "b.mm").read_bytes() == (tmp_path / "c.mm").read_bytes()
 
 
 def test_an_unfitted_model_keeps_its_parameters(tmp_path: Path) -> None:
@@ -196,9 +192,7 @@ def test_arrays_come_back(array: np.ndarray) -> None:
     assert back.flags.writeable
 
 
-@pytest.mark.parametrize(
-    "container", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix]
-)
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix])
 def test_sparse_matrices_come_back(container: Any) -> None:
     matrix = container(np.array([[0, 1.5, 0], [2, 0, 0]]))
     back = value_round_trip(matrix)
@@ -263,9 +257,7 @@ def test_bad_places_to_write(tmp_path: Path) -> None:
         save(fitted(), tmp_path / "none" / "model.mm")
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = file.read_bytes()
 
     def full(descriptor: int) -> None:

@@ -40,9 +40,7 @@ FORMAT_VERSION = 1
 PREFIX = struct.Struct("<16sIQ32s")
 ALIGNMENT = 64
 ARRAY_KINDS = "biufcSU"
-SPARSE_TYPES = {
-    t.__name__: t for t in (sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.csc_matrix)
-}
+SPARSE_TYPES = {t.__name__: t for t in (sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.csc_matrix)}
 
 REMEDY = "Give a file written by multimargin.save or multimargin fit."
 AGAIN = "Save or copy it again."
@@ -269,10 +267,7 @@ class _Writer:
         if type(value) in (list, tuple):
             return {type(value).__name__: [self.encode(v, f"{where}[{i}]") for i, v in enumerate(value)]}
         if type(value) is dict:
-            pairs = [
-                [self.encode(k, f"a key of {where}"), self.encode(v, f"{where}[{k!r}]")]
-                for k, v in value.items()
-            ]
+            pairs = [[self.encode(k, f"a key of {where}"), self.encode(v, f"{where}[{k!r}]")] for k, v in value.items()]
             return {"dict": pairs}
         if type(value).__name__ == "DataFrame":
             columns, index = (self.encode(axis.tolist(), where) for axis in (value.columns, value.index))
@@ -307,16 +302,12 @@ class _Writer:
             items = [self.encode(item, f"an element of {where}") for item in array.ravel()]
             return {"objects": items, "shape": list(array.shape)}
         if array.dtype.kind not in ARRAY_KINDS:
-            msg = (
-                f"{where} has dtype {array.dtype}; a model file holds numbers and strings. Convert it first."
-            )
+            msg = f"{where} has dtype {array.dtype}; a model file holds numbers and strings. Convert it first."
             raise ModelFileError(msg)
         # The memory order is kept: BLAS may round differently on a transposed copy.
         order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         stored = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order=order)
-        self.table.append(
-            {"dtype": stored.dtype.str, "shape": list(stored.shape), "order": order, "at": self.size}
-        )
+        self.table.append({"dtype": stored.dtype.str, "shape": list(stored.shape), "order": order, "at": self.size})
         self.arrays.append(stored)
         self.size += stored.nbytes + -stored.nbytes % ALIGNMENT
         return {"scalar" if isinstance(value, np.generic) else "array": len(self.arrays) - 1}
@@ -421,9 +412,7 @@ class _Reader:
     def _frame(self, node: Json) -> Any:
         import pandas as pd
 
-        return pd.DataFrame(
-            self.decode(node["frame"]), self.decode(node["index"]), self.decode(node["columns"])
-        )
+        return pd.DataFrame(self.decode(node["frame"]), self.decode(node["index"]), self.decode(node["columns"]))
 
     def _sparse(self, node: Json) -> Any:
         parts = tuple(self.decode(node[part]) for part in ("data", "indices", "indptr"))

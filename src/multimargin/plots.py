@@ -55,9 +55,7 @@ def convergence(model_or_history: Any, ax: Axes | None = None) -> Axes:
             f"{type(model_or_history).__name__}. Call fit first."
         )
         raise InputError(msg)
-    time, primal, dual = (
-        np.asarray(getattr(history, name), dtype=float) for name in ("time", "primal", "dual")
-    )
+    time, primal, dual = (np.asarray(getattr(history, name), dtype=float) for name in ("time", "primal", "dual"))
     known = np.isfinite(primal) & np.isfinite(dual)
     if not known.any():
         msg = "The history holds no evaluated pass, so no curve. Fit with a larger max_iter or time_limit."
@@ -103,9 +101,7 @@ def _draw_convergence(time: NDArray[Any], primal: NDArray[Any], dual: NDArray[An
         "where the optimum lies",
         "relative gap (right)",
     ]
-    right.legend(
-        [upper, lower, band, line], names, loc="upper right", frameon=True, framealpha=0.9, fontsize="small"
-    )
+    right.legend([upper, lower, band, line], names, loc="upper right", frameon=True, framealpha=0.9, fontsize="small")
     return ax
 
 
@@ -252,9 +248,7 @@ def _new_axes(width: float, height: float) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        msg = (
-            'Plots need matplotlib, which is not installed. Install it with: pip install "multimargin[plots]"'
-        )
+        msg = 'Plots need matplotlib, which is not installed. Install it with: pip install "multimargin[plots]"'
         raise ImportError(msg) from error
     figure = pyplot.figure(figsize=(width, height), layout="constrained")
     ax: Axes = figure.add_subplot()

@@ -10,10 +10,7 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
-MISSING = (
-    "multimargin: the command needs {}, which is not installed. "
-    'Install it with: pip install "multimargin[cli]"\n'
-)
+MISSING = 'multimargin: the command needs {}, which is not installed. Install it with: pip install "multimargin[cli]"\n'
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

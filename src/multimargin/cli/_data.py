@@ -114,9 +114,7 @@ def _read_file(path: Path, file_format: str | None, options: dict[str, Any]) -> 
 
     dataset = datasets.read(path, format=file_format, **options)
     kept = dict(dataset.options)
-    if (
-        "zero_based" not in kept
-    ):  # only there must the width be known; elsewhere check_features says it better
+    if "zero_based" not in kept:  # only there must the width be known; elsewhere check_features says it better
         kept.pop("n_features", None)
     reading = {"kind": _kind(path), "options": kept}
     return Data(path.name, dataset.X, dataset.Y, list(dataset.label_names), reading)
@@ -233,15 +231,11 @@ def matched_labels(model: Any, data: Data) -> LabelMatrix:
 
     expected = [str(name) for name in model.label_names_]
     if len(data.label_names) != len(expected):
-        msg = (
-            f"{data.name} has {len(data.label_names)} labels, but the model was fitted with {len(expected)}."
-        )
+        msg = f"{data.name} has {len(data.label_names)} labels, but the model knows {len(expected)}."
         raise InputError(msg)
     unknown = sorted(set(data.label_names) - set(expected))
     if unknown:
-        msg = (
-            f"{data.name} has the label {unknown[0]!r}, which the model does not know. Give the same labels."
-        )
+        msg = f"{data.name} has the label {unknown[0]!r}, which the model does not know. Give the same labels."
         raise InputError(msg)
     position = {name: j for j, name in enumerate(data.label_names)}
     return read_labels(data.Y[:, [position[name] for name in expected]], names=expected)

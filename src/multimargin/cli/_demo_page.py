@@ -98,7 +98,7 @@ def _digits(digits: Iterable[int]) -> str:
 def _split_rows(strokes: Strokes) -> list[tuple[str, ...]]:
     columns = zip(strokes.constant_errors(), strokes.errors(False), strokes.errors(True), strict=True)
     return [
-        (_digits(split.unseen), *(f"{100 * error:.1f} %" for error in errors))
+        (_digits(split.unseen), *(f"{100 * error:.1f}%" for error in errors))
         for split, errors in zip(strokes.splits, columns, strict=True)
     ]
 
@@ -107,8 +107,8 @@ def _key() -> Html:
     return join(
         [
             element("span", "✓ right", class_="mark hit"),
-            element("span", "✗ predicted, not there", class_="mark false"),
-            element("span", "missed", class_="mark missed"),
+            element("span", "✗ not there", class_="mark false"),
+            element("span", "○ missed", class_="mark missed"),
         ],
         " ",
     )
@@ -123,7 +123,7 @@ def _marks(names: Iterable[str], truth: NDArray[Any], guess: NDArray[Any]) -> Ht
         elif predicted:
             items.append(element("li", f"✗ {name}", class_="mark false"))
         elif there:
-            items.append(element("li", name, class_="mark missed", title="missed"))
+            items.append(element("li", f"○ {name}", class_="mark missed"))
     return element("ul", join(items))
 
 
@@ -143,9 +143,7 @@ def _digit_cards(strokes: Strokes) -> list[Html]:
         )
         image = picture(_png(data.images[row]), f"handwritten {data.digit[row]}", width=76, height=76)
         top = element("div", image, words, class_="top")
-        cards.append(
-            element("div", top, _marks(data.label_names, data.Y[row], guesses[True][k]), class_="card")
-        )
+        cards.append(element("div", top, _marks(data.label_names, data.Y[row], guesses[True][k]), class_="card"))
     return cards
 
 
@@ -194,8 +192,7 @@ def _certificate_section(strokes: Strokes) -> Html:
         figure(
             ax.figure,
             "Primal and dual objective and their relative gap over time",
-            f"M3L with the prior for {_digits(strokes.splits[0].unseen)}: the optimum lies in the shaded "
-            "band.",
+            f"M3L with the prior for {_digits(strokes.splits[0].unseen)}: the optimum lies in the shaded band.",
         ),
         table(
             ("unseen digits", "primal", "dual", "relative gap", "passes"),

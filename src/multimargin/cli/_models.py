@@ -21,9 +21,7 @@ def make_model(name: str, settings: Sequence[str]) -> Any:
     from multimargin.estimators import REGISTRY
 
     if name not in REGISTRY:
-        msg = (
-            f"There is no model {name!r}. Known models: {', '.join(REGISTRY)}.{did_you_mean(name, REGISTRY)}"
-        )
+        msg = f"There is no model {name!r}. Known models: {', '.join(REGISTRY)}.{did_you_mean(name, REGISTRY)}"
         raise InputError(msg)
     return REGISTRY[name](**parse_parameters(REGISTRY[name], settings))
 

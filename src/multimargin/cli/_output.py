@@ -113,9 +113,7 @@ def _quiet_lines(what: str) -> Callback:
         gap = _relative_gap(progress)
         if gap is not None and now - last[0] >= QUIET_SECONDS:
             last[0] = now
-            sys.stderr.write(
-                f"{what}: pass {progress.pass_}, {progress.time:.0f} s, relative gap {gap:.1e}\n"
-            )
+            sys.stderr.write(f"{what}: pass {progress.pass_}, {progress.time:.0f} s, relative gap {gap:.1e}\n")
 
     return update
 

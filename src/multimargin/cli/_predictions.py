@@ -68,9 +68,7 @@ def write(predictions: Predictions, path: Path, scores: bool) -> None:
     # The keys are those of scipy.sparse.save_npz, so that load_npz reads the predictions.
     matrix = sparse.csr_array(predictions.positives).astype(np.int8)
     arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": matrix.shape}
-    extra = {"label_names": np.array(predictions.label_names)} | (
-        {"scores": predictions.scores} if scores else {}
-    )
+    extra = {"label_names": np.array(predictions.label_names)} | ({"scores": predictions.scores} if scores else {})
     np.savez_compressed(path, format=b"csr", _is_array=True, **arrays, **extra)
 
 

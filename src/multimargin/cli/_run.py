@@ -14,6 +14,7 @@ import typer
 
 __all__ = ["run"]
 
+INTERRUPTED = 130
 BAD_INPUT = (ValueError, OSError, ImportError, MemoryError)
 # click's class, which newer versions of typer keep under a private name.
 UsageError: Any = typer.BadParameter.__base__
@@ -27,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
         with _one_line_warnings():
             return _call(words)
     except KeyboardInterrupt:
-        return _say("interrupted; nothing was written.", 130)
+        return _say("interrupted; nothing was written.", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as in `multimargin datasets | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -54,6 +55,8 @@ def _call(words: list[str]) -> int:
         raise KeyboardInterrupt from None
     except typer.Exit as stop:
         code = stop.exit_code
+    if code == INTERRUPTED:  # newer versions of typer turn Ctrl-C into this code without a word
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 
@@ -76,9 +79,7 @@ def _say(sentence: str, code: int) -> int:
 def _one_line_warnings() -> Iterator[None]:
     """Show the library's warnings as lines, without the source text that Python adds."""
 
-    def show(
-        message: Warning | str, category: type[Warning], *_: Any, file: TextIO | None = None, **__: Any
-    ) -> None:
+    def show(message: Warning | str, category: type[Warning], *_: Any, file: TextIO | None = None, **__: Any) -> None:
         sys.stderr.write(f"warning: {' '.join(str(message).split())}\n")
 
     with warnings.catch_warnings():

@@ -42,9 +42,9 @@ def percent(mean: Mean) -> str:
     Examples
     --------
     >>> percent(Mean(0.2157, 0.0131))
-    '21.6 ± 1.3 %'
+    '21.6 ± 1.3%'
     """
-    return f"{100 * mean.value:.1f} ± {100 * mean.error:.1f} %"
+    return f"{100 * mean.value:.1f} ± {100 * mean.error:.1f}%"
 
 
 def compare(what: str, name: str, values: ArrayLike, other: str, others: ArrayLike) -> str:
@@ -54,29 +54,19 @@ def compare(what: str, name: str, values: ArrayLike, other: str, others: ArrayLi
 
     Examples
     --------
-    >>> compare("The error", "A", [0.1, 0.2, 0.3], "B", [0.2, 0.3, 0.4])
-    'The error is 10.0 points lower with A than with B (20.0 % against 30.0 %; standard error 0.0).'
-    >>> compare("The error", "A", [0.1, 0.4], "B", [0.2, 0.3])
-    'The error with A and with B differs within noise (25.0 % against 25.0 %; difference 0.0 ± 10.0 points).'
+    >>> compare("Errors", "A", [0.1, 0.2, 0.3], "B", [0.2, 0.3, 0.4])
+    'Errors: 20.0% with A, 30.0% with B. That is 10.0 points lower (standard error 0.0).'
+    >>> compare("Errors", "A", [0.1, 0.4], "B", [0.2, 0.3])
+    'Errors: 25.0% with A, 25.0% with B. The difference of 0.0 ± 10.0 points is within noise.'
     """
     first, second = np.asarray(values, dtype=float), np.asarray(others, dtype=float)
     difference = Mean.of(first - second)
-    levels = f"{100 * first.mean():.1f} % against {100 * second.mean():.1f} %"
-    points, error = 100 * difference.value, _digits(100 * difference.error)
+    levels = f"{what}: {100 * first.mean():.1f}% with {name}, {100 * second.mean():.1f}% with {other}."
+    points, error = f"{abs(100 * difference.value):.1f}", _digits(100 * difference.error)
     if abs(difference.value) < CLEAR * difference.error or difference.value == 0:
-        return (
-            (
-                f"{what} with {name} and with {other} differs within noise "
-                f"({levels}; difference {points:+.1f} ± {error} points)."
-            )
-            .replace("+0.0", "0.0")
-            .replace("-0.0", "0.0")
-        )
-    direction = "lower" if points < 0 else "higher"
-    return (
-        f"{what} is {abs(points):.1f} points {direction} with {name} than with {other} "
-        f"({levels}; standard error {error})."
-    )
+        return f"{levels} The difference of {points} ± {error} points is within noise."
+    direction = "lower" if difference.value < 0 else "higher"
+    return f"{levels} That is {points} points {direction} (standard error {error})."
 
 
 def _digits(error: float) -> str:

@@ -59,11 +59,9 @@ class Strips:
 
     def findings(self) -> list[str]:
         """Return what the measurement shows, in words that follow from the numbers."""
-        words = {"hamming-loss": "The share of wrong labels", "macro-f1": "The macro F1"}
+        words = {"hamming-loss": "Wrong labels", "macro-f1": "Macro F1"}
         return [
-            compare(
-                words[key], METHODS[True], self.values[True][key], METHODS[False], self.values[False][key]
-            )
+            compare(words[key], METHODS[True], self.values[True][key], METHODS[False], self.values[False][key])
             for key in words
         ]
 

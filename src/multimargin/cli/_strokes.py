@@ -81,9 +81,7 @@ class Strokes:
     def table(self) -> list[tuple[str, ...]]:
         """Return a row for each method: its name, stroke error and share of digits named right."""
         constant = percent(Mean.of(self.constant_errors()))
-        rows: list[tuple[str, ...]] = [
-            ("the same strokes for all", constant, f"{100 * self.chance():.1f} % (chance)")
-        ]
+        rows: list[tuple[str, ...]] = [("the same strokes for all", constant, f"{100 * self.chance():.1f}% (chance)")]
         for method, name in METHODS.items():
             rows.append((name, percent(Mean.of(self.errors(method))), percent(Mean.of(self.naming(method)))))
         return rows
@@ -101,7 +99,7 @@ class Strokes:
     def findings(self) -> list[str]:
         """Return what the measurement shows, in words that follow from the numbers."""
         one, both = METHODS[False], METHODS[True]
-        wrong, named = "The share of wrong strokes", "The share of digits named right"
+        wrong, named = "Wrong strokes", "Digits named right"
         return [
             compare(wrong, both, self.errors(True), one, self.errors(False)),
             compare(wrong, both, self.errors(True), "the same strokes for all", self.constant_errors()),
@@ -134,7 +132,7 @@ def _against_chance(shares: Sequence[float], chance: float) -> str:
     mean = Mean.of(shares)
     clear = abs(mean.value - chance) >= 2 * mean.error
     verdict = ("above" if mean.value > chance else "below") if clear else "within noise of"
-    return f"Naming the unseen digit ({percent(mean)} right) is {verdict} chance ({100 * chance:.1f} %)."
+    return f"Naming the unseen digit ({percent(mean)} right) is {verdict} chance ({100 * chance:.1f}%)."
 
 
 def run_strokes(step: Step) -> Strokes:
@@ -172,9 +170,7 @@ def _kernel(X: NDArray[Any]) -> Nystroem:
     return Nystroem(gamma=gamma, n_components=N_COMPONENTS, random_state=0).fit(X)
 
 
-def _named_right(
-    scores: NDArray[Any], signatures: NDArray[Any], names: NDArray[Any], digit: NDArray[Any]
-) -> float:
+def _named_right(scores: NDArray[Any], signatures: NDArray[Any], names: NDArray[Any], digit: NDArray[Any]) -> float:
     """Name each image by the digit whose signature has the largest cosine with the scores."""
     guess = names[np.argmax(scores @ (2.0 * signatures.T - 1.0), axis=1)]
     return float((guess == digit).mean())

@@ -24,14 +24,10 @@ Examples:
   multimargin evaluate model.mm scene --json
 """
 
-Source = Annotated[
-    str, typer.Argument(help="A data file, or the name of a data set (its test split).", metavar="DATA")
-]
+Source = Annotated[str, typer.Argument(help="A data file, or the name of a data set (its test split).", metavar="DATA")]
 
 
-def run(
-    model: ModelFile, source: Source, labels: Labels = None, format: Format = None, json: Json = False
-) -> None:
+def run(model: ModelFile, source: Source, labels: Labels = None, format: Format = None, json: Json = False) -> None:
     """Run the verb."""
     from multimargin import metrics
     from multimargin.persistence import load, load_notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,14 +34,10 @@ Source = Annotated[
     str | None,
     typer.Argument(help="A data file, or the name of a data set (its train split).", metavar="DATA"),
 ]
-Model = Annotated[
-    str, typer.Option("--model", help="Name of the model; --list-models shows all.", metavar="NAME")
-]
+Model = Annotated[str, typer.Option("--model", help="Name of the model; --list-models shows all.", metavar="NAME")]
 Parameter = Annotated[
     list[str] | None,
-    typer.Option(
-        "--parameter", "-p", help="A parameter of the model; may be repeated.", metavar="NAME=VALUE"
-    ),
+    typer.Option("--parameter", "-p", help="A parameter of the model; may be repeated.", metavar="NAME=VALUE"),
 ]
 Prior = Annotated[
     str | None,
@@ -52,9 +49,7 @@ Prior = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The model file to write.", metavar="FILE")]
-ListModels = Annotated[
-    bool, typer.Option("--list-models", help="Show the models and their parameters, and stop.")
-]
+ListModels = Annotated[bool, typer.Option("--list-models", help="Show the models and their parameters, and stop.")]
 
 
 def run(
@@ -129,13 +124,15 @@ def _read_prior(prior: str, Y: Any) -> Any:
 
     if prior == "labels":
         return priors.from_labels(Y)
-    path = Path(prior)
-    if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
-    if path.suffix == ".csv":
-        return np.loadtxt(path, delimiter=",", ndmin=2)
-    msg = f"A prior is 'labels' or a .npy or .csv file with a square matrix; got {prior!r}."
-    raise InputError(msg)
+    read = {".npy": partial(np.load, allow_pickle=False), ".csv": partial(np.loadtxt, delimiter=",", ndmin=2)}
+    if Path(prior).suffix not in read:
+        msg = f"A prior is 'labels' or a .npy or .csv file with a square matrix; got {prior!r}."
+        raise InputError(msg)
+    try:
+        return read[Path(prior).suffix](prior)
+    except ValueError as error:
+        msg = f"{prior} does not hold a matrix of numbers: {error}"
+        raise InputError(msg) from error
 
 
 def _show_result(
@@ -153,9 +150,7 @@ def _show_result(
         "out": None if out is None else str(out),
     }
     if json:
-        parameters = {
-            key: value for key, value in estimator.get_params().items() if key not in ("prior", "callback")
-        }
+        parameters = {key: value for key, value in estimator.get_params().items() if key not in ("prior", "callback")}
         print_json({**result, "parameters": parameters})
         return
     screen = console()

@@ -30,14 +30,10 @@ An .npz file holds the predictions as [bold]scipy.sparse.load_npz[/bold] reads t
 scores if asked for.
 """
 
-Source = Annotated[
-    str, typer.Argument(help="A data file, or the name of a data set (its test split).", metavar="DATA")
-]
+Source = Annotated[str, typer.Argument(help="A data file, or the name of a data set (its test split).", metavar="DATA")]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        "--out", "-o", help="A .csv or .npz file; standard output (CSV) by default.", metavar="FILE"
-    ),
+    typer.Option("--out", "-o", help="A .csv or .npz file; standard output (CSV) by default.", metavar="FILE"),
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Give scores instead of 0 and 1.")]
 

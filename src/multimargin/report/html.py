@@ -41,10 +41,7 @@ def element(name: str, *children: object, **attributes: object) -> Html:
     **attributes
         Attribute values, escaped. A trailing underscore is dropped (``class_``), others become hyphens.
     """
-    words = [
-        f'{key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
-        for key, value in attributes.items()
-    ]
+    words = [f'{key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"' for key, value in attributes.items()]
     opening = " ".join([name, *words])
     return Html(f"<{opening}>" if name in VOID else f"<{opening}>{join(children)}</{name}>")
 
