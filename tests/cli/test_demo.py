@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from multimargin.cli import _strips, _strokes
+from multimargin.cli import _demo_page, _strips, _strokes
 from multimargin.cli._statistics import Mean, compare
 
 Run = Callable[..., Any]
@@ -79,6 +79,11 @@ def test_demo_measures_what_its_models_predict() -> None:
             wrong = (model.predict(strokes.data.X[rows]) != strokes.data.Y[rows]).mean()
             assert split.errors[method, _strokes.DEFAULT_COST] == pytest.approx(wrong)
             assert model[-1].certificate_.converged
+
+
+def test_the_code_on_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(_demo_page.CODE, {})
+    assert "converged=True" in capsys.readouterr().out
 
 
 def test_words_follow_from_the_numbers() -> None:

@@ -22,18 +22,19 @@ IMAGES_PER_DIGIT = 2
 STRIPS_SHOWN = 6
 
 CODE = """
+import numpy as np
 from sklearn.kernel_approximation import Nystroem
-from sklearn.pipeline import make_pipeline
 from multimargin import LinearM3L, priors
 from multimargin.datasets import load_digit_attributes
 
 data = load_digit_attributes()
 unseen = [0, 3, 5]
 train = ~np.isin(data.digit, unseen)
-R = priors.from_signatures(data.signatures[unseen])       # which strokes go together in the unseen digits
-model = make_pipeline(Nystroem(gamma=0.11, n_components=300, random_state=0), LinearM3L(prior=R))
-model.fit(data.X[train], data.Y[train])
-print((model.predict(data.X[~train]) != data.Y[~train]).mean(), model[-1].certificate_)
+R = priors.from_signatures(data.signatures[unseen])
+kernel = Nystroem(gamma=0.11, n_components=300, random_state=0).fit(data.X[train])
+model = LinearM3L(prior=R).fit(kernel.transform(data.X[train]), data.Y[train])
+wrong = model.predict(kernel.transform(data.X[~train])) != data.Y[~train]
+print(wrong.mean(), model.certificate_)
 """
 
 
@@ -47,7 +48,7 @@ def demo_page(strokes: Strokes, strips: Strips) -> Html:
         _prior_section(strokes),
         _certificate_section(strokes),
         _strips_section(strips),
-        section("Do it yourself", code_block("import numpy as np\n" + CODE.strip("\n"))),
+        section("Do it yourself", code_block(CODE)),
         footer=f"Made by multimargin {__version__} with the command: multimargin demo",
     )
 

@@ -62,13 +62,9 @@ def compare(what: str, name: str, values: ArrayLike, other: str, others: ArrayLi
     first, second = np.asarray(values, dtype=float), np.asarray(others, dtype=float)
     difference = Mean.of(first - second)
     levels = f"{what}: {100 * first.mean():.1f}% with {name}, {100 * second.mean():.1f}% with {other}."
-    points, error = f"{abs(100 * difference.value):.1f}", _digits(100 * difference.error)
+    decimals = 2 if 0.00005 <= difference.error < 0.001 else 1  # so that a small error does not read as none
+    points, error = (f"{abs(100 * x):.{decimals}f}" for x in (difference.value, difference.error))
     if abs(difference.value) < CLEAR * difference.error or difference.value == 0:
         return f"{levels} The difference of {points} ± {error} points is within noise."
     direction = "lower" if difference.value < 0 else "higher"
     return f"{levels} That is {points} points {direction} (standard error {error})."
-
-
-def _digits(error: float) -> str:
-    """Write a standard error with one decimal, or two where one would show nothing."""
-    return f"{error:.1f}" if error >= 0.1 or error == 0 else f"{error:.2f}"

@@ -21,7 +21,7 @@ __all__ = ["METHODS", "RULE", "Strips", "run_strips"]
 
 COSTS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DRAWS = 5
-METHODS = {False: "one-vs-all", True: "M3L, prior from the labels"}
+METHODS = {False: "one-vs-all", True: "M3L with the label prior"}
 MEASURES = {"hamming-loss": "wrong labels", "macro-f1": "macro F1", "subset-accuracy": "all digits right"}
 RULE = (
     f"C is chosen for each method among {', '.join(f'{C:g}' for C in COSTS)} by the Hamming loss in three "
