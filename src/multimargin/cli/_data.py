@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -210,8 +211,12 @@ def check_output(path: Path | None) -> None:
     if path.is_dir():
         msg = f"Cannot write {path}: it is a directory. Give the name of a file."
         raise InputError(msg)
-    if not path.absolute().parent.is_dir():
+    folder = path.absolute().parent
+    if not folder.is_dir():
         msg = f"Cannot write {path}: the folder {path.parent} does not exist. Create it first."
+        raise InputError(msg)
+    if not os.access(folder, os.W_OK):
+        msg = f"Cannot write {path}: the folder {folder} is not writable. Choose another place."
         raise InputError(msg)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,7 @@ from scipy import sparse
 from multimargin.errors import InputError
 from multimargin.labels import label_tuples, read_labels
 
-__all__ = ["Predictions", "check_kind", "predict", "write", "write_csv"]
+__all__ = ["Predictions", "check_kind", "predict", "write", "write_csv", "write_npz"]
 
 BATCH = 1024
 
@@ -60,16 +60,26 @@ def check_kind(path: Path | None) -> None:
 
 
 def write(predictions: Predictions, path: Path, scores: bool) -> None:
-    """Write predictions to a .csv or .npz file."""
-    if path.suffix == ".csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            write_csv(predictions, file, scores)
-        return
-    # The keys are those of scipy.sparse.save_npz, so that load_npz reads the predictions.
+    """Write predictions to a .csv or .npz file, which appears only when it is complete."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        if path.suffix == ".csv":
+            with temporary.open("w", newline="", encoding="utf-8") as file:
+                write_csv(predictions, file, scores)
+        else:
+            with temporary.open("wb") as binary:
+                write_npz(predictions, binary, scores)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_npz(predictions: Predictions, file: BinaryIO, scores: bool) -> None:
+    """Write predictions under the keys of scipy.sparse.save_npz, so that load_npz reads them."""
     matrix = sparse.csr_array(predictions.positives).astype(np.int8)
     arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": matrix.shape}
     extra = {"label_names": np.array(predictions.label_names)} | ({"scores": predictions.scores} if scores else {})
-    np.savez_compressed(path, format=b"csr", _is_array=True, **arrays, **extra)
+    np.savez_compressed(file, format=b"csr", _is_array=True, **arrays, **extra)
 
 
 def write_csv(predictions: Predictions, file: TextIO, scores: bool) -> None:
