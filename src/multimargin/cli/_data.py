@@ -53,7 +53,7 @@ class Data:
         facts: dict[str, Any] = {"data": self.name, "rows": self.X.shape[0], "features": self.X.shape[1]}
         if self.Y is not None:
             facts["labels"] = self.Y.shape[1]
-            facts["labels per row"] = round(float(self.Y.sum()) / self.Y.shape[0], 3)
+            facts["labels_per_row"] = round(float(self.Y.sum()) / self.Y.shape[0], 3)
         return facts
 
 

@@ -51,7 +51,7 @@ def facts_table(facts: Mapping[str, Any]) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, str(value))
+        table.add_row(name.replace("_", " "), str(value))
     return table
 
 
