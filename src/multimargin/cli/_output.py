@@ -88,19 +88,15 @@ def fit_progress(what: str, tol: float) -> Iterator[Callback]:
 
 def _moving_bar(bar: Progress, what: str, tol: float) -> Callback:
     task = bar.add_task(what, total=1.0, state="first pass")
-    first_gap: list[float] = []
+    gaps: list[float] = []
 
     def update(progress: Any) -> None:
         gap = _relative_gap(progress)
-        if gap is None:
-            bar.update(task, state=f"pass {progress.pass_}")
-            return
-        first_gap.append(gap)
-        bar.update(
-            task,
-            completed=_share_closed(first_gap[0], gap, tol),
-            state=f"pass {progress.pass_}, gap {gap:.1e} of {tol:.0e}",
-        )
+        if gap is not None:
+            gaps[1:] = [gap]  # the first and the last
+        if gaps:
+            done = _share_closed(gaps[0], gaps[-1], tol)
+            bar.update(task, completed=done, state=f"pass {progress.pass_}, gap {gaps[-1]:.1e} of {tol:.0e}")
 
     return update
 
