@@ -81,6 +81,7 @@ class NewtonBatch {
           label_at_(static_cast<std::size_t>(chunks)) {
         std::iota(label_at_.begin(), label_at_.end(), 0);
         tau_.assign(groups_, 0.5);
+        flat_.assign(groups_, false);
         best_primal_.assign(groups_, std::numeric_limits<double>::infinity());
         for (auto* v : {&centre_dual_, &centre_linear_, &theta_, &step_dual_, &linear_, &hinge_}) v->assign(groups_, 0.0);
     }
@@ -113,9 +114,9 @@ class NewtonBatch {
             best_primal_[g] = std::min(best_primal_[g], primal);
             const double rise = (linear_[g] - centre_linear_[g]) - (vc[g] - cc[g]);
             const double curvature = vv[g] - 2 * vc[g] + cc[g];
-            theta_[g] = curvature > 0 ? std::clamp(rise / curvature, 0.0, 1.0) : 0.0;
+            theta_[g] = rise <= 0 ? 0.0 : curvature > rise ? rise / curvature : 1.0;
             step_dual_[g] = centre_dual_[g] + theta_[g] * rise - 0.5 * theta_[g] * theta_[g] * curvature;
-            if (step_dual_[g] <= centre_dual_[g]) theta_[g] = 0.0;
+            flat_[g] = curvature < 0.25 * rise;
         }
         keep_where(improved);
     }
@@ -142,7 +143,7 @@ class NewtonBatch {
         if (any_accepted) {
             move_centre(accepted);
             for (std::size_t g = 0; g < groups_; ++g)
-                if (accepted[g] > 0) tau_[g] = std::max(smallest_tau, 0.5 * tau_[g]);
+                if (accepted[g] > 0) tau_[g] = flat_[g] ? std::max(1e-8, 0.25 * tau_[g]) : std::max(std::min(tau_[g], usual_tau), 0.5 * tau_[g]);
             compute_gradient(control, on_caller);
         }
         Buffer<Chunk<T>> direction(panel_);
@@ -178,7 +179,7 @@ class NewtonBatch {
     }
 
   private:
-    static constexpr double smallest_tau = 0.1;
+    static constexpr double usual_tau = 0.1;
     static constexpr Index batch = 128;  // rows between two looks at the outside world; a multiple of four
     using Groups = std::vector<double>;
 
@@ -580,6 +581,7 @@ class NewtonBatch {
     ChunkVector<T> slope_, wide_;  // 1 / tau; scratch for spread()
     std::vector<int> label_at_;
     int iteration_ = 0;
+    std::vector<bool> flat_;  // the last dual rise was held back by the proximal term, not by curvature
     Groups tau_, best_primal_, centre_dual_, centre_linear_, theta_, step_dual_, linear_, hinge_;
 };
 
