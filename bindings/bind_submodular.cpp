@@ -60,10 +60,12 @@ nb::object numbers(const std::vector<double>& values) {
     return new_array<double>({values.size()}, [&](double* out) { std::copy(values.begin(), values.end(), out); });
 }
 nb::object counts(const std::vector<int>& values) {
-    return new_array<std::int32_t>({values.size()}, [&](std::int32_t* out) { std::copy(values.begin(), values.end(), out); });
+    return new_array<std::int32_t>({values.size()},
+                                   [&](std::int32_t* out) { std::copy(values.begin(), values.end(), out); });
 }
 
-void predict_cut(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, bool largest, OutMatrix<std::uint8_t> y) {
+void predict_cut(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, bool largest,
+                 OutMatrix<std::uint8_t> y) {
     const Batch batch(u, pairs, w);
     batch.check(y);
     nb::gil_scoped_release release;
@@ -156,8 +158,9 @@ nb::object exhaustive_oracle(Matrix<double> u, Matrix<std::int32_t> pairs, Vecto
             return exhaustive(row, std::span<const std::pair<int, int>>(batch.pairs), batch.w, t, h, tie,
                               batch.row(smallest, n), batch.row(largest, n));
         };
-        value[n] = loss == "f1" ? run(FScoreLoss{m}) : loss == "hamming" ? run(HammingLoss{m})
-                                                                         : run([](int, int) { return 0.0; });
+        value[n] = loss == "f1"        ? run(FScoreLoss{m})
+                   : loss == "hamming" ? run(HammingLoss{m})
+                                       : run([](int, int) { return 0.0; });
     }
     return numbers(value);
 }
@@ -207,10 +210,14 @@ Buffer<std::uint8_t> truth_of(Index rows, int labels, const nb::tuple& positives
 
 const char* name_of(Status status) {
     switch (status) {
-        case Status::converged: return "converged";
-        case Status::max_iter: return "max_iter";
-        case Status::time_limit: return "time_limit";
-        default: return "stopped";
+        case Status::converged:
+            return "converged";
+        case Status::max_iter:
+            return "max_iter";
+        case Status::time_limit:
+            return "time_limit";
+        default:
+            return "stopped";
     }
 }
 
@@ -258,9 +265,9 @@ nb::dict solve(Solver& solver, int n_labels, Index cols, Control& control) {
 
 nb::dict fit_submodular(const Rows& rows, int n_labels, nb::tuple positives, nb::object missing,
                         Vector<std::uint8_t> left_out, Vector<double> cost, Matrix<std::int32_t> pairs,
-                        Vector<double> factor, double bias, bool hamming, bool paper, bool bundle, int node_limit, nb::object start,
-                        bool keep_planes, double tol, int max_iter, int threads, std::uint64_t seed, nb::object report,
-                        double time_limit) {
+                        Vector<double> factor, double bias, bool hamming, bool paper, bool bundle, int node_limit,
+                        nb::object start, bool keep_planes, double tol, int max_iter, int threads, std::uint64_t seed,
+                        nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
@@ -281,9 +288,9 @@ nb::dict fit_submodular(const Rows& rows, int n_labels, nb::tuple positives, nb:
             }
             SubmodularBlocks<X> solver(problem, params);
             if (!start.is_none())
-                solver.start_from(view(nb::cast<Vector<std::int64_t>>(start[0])), view(nb::cast<Vector<double>>(start[1])),
-                                  view(nb::cast<Vector<std::int64_t>>(start[2])),
-                                  view(nb::cast<Vector<std::int32_t>>(start[3])));
+                solver.start_from(
+                    view(nb::cast<Vector<std::int64_t>>(start[0])), view(nb::cast<Vector<double>>(start[1])),
+                    view(nb::cast<Vector<std::int64_t>>(start[2])), view(nb::cast<Vector<std::int32_t>>(start[3])));
             nb::dict out = solve<X>(solver, n_labels, x.cols(), control);
             if (keep_planes) out["planes"] = planes_of(solver);
             return out;
@@ -297,8 +304,9 @@ void bind_submodular(nb::module_& m) {
     m.def("fit_submodular", &fit_submodular, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
           nb::arg("missing").none(), nb::arg("left_out").noconvert(), nb::arg("cost").noconvert(),
           nb::arg("pairs").noconvert(), nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"),
-          nb::arg("paper"), nb::arg("bundle"), nb::arg("node_limit"), nb::arg("start").none(), nb::arg("keep_planes"), nb::arg("tol"),
-          nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("paper"), nb::arg("bundle"), nb::arg("node_limit"), nb::arg("start").none(), nb::arg("keep_planes"),
+          nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(),
+          nb::arg("time_limit"));
     m.def("predict_cut", &predict_cut, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(), nb::arg("w").noconvert(),
           nb::arg("largest"), nb::arg("y").noconvert());
     m.def("cut_marginals", &cut_marginals, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
@@ -306,11 +314,13 @@ void bind_submodular(nb::module_& m) {
     m.def("f_score_oracle", &f_score_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("tol"), nb::arg("node_limit"),
           nb::arg("y").noconvert());
-    m.def("paper_oracle", &paper_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(), nb::arg("w").noconvert(),
-          nb::arg("truth").noconvert(), nb::arg("upwards"), nb::arg("certify"), nb::arg("y").noconvert());
+    m.def("paper_oracle", &paper_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
+          nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("upwards"), nb::arg("certify"),
+          nb::arg("y").noconvert());
     m.def("exhaustive_oracle", &exhaustive_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("loss"), nb::arg("tie"),
           nb::arg("smallest").noconvert(), nb::arg("largest").noconvert());
-    m.def("f_score_path", &f_score_path, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(), nb::arg("w").noconvert(),
-          nb::arg("truth").noconvert(), nb::arg("firm").noconvert(), nb::arg("low"), nb::arg("high"));
+    m.def("f_score_path", &f_score_path, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
+          nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("firm").noconvert(), nb::arg("low"),
+          nb::arg("high"));
 }

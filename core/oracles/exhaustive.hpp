@@ -1,5 +1,6 @@
 #pragma once
-// The slow truth: every labelling of at most 25 labels, in Gray code order. Tests compare with it; nothing else uses it.
+// The slow truth: every labelling of at most 25 labels, in Gray code order. Tests compare with it; nothing else uses
+// it.
 
 #include <cstdint>
 #include <span>
@@ -14,7 +15,8 @@ namespace multimargin {
 // `smallest` and `largest` receive the intersection and the union of all maximisers, up to `tie`.
 template <class Loss>
 double exhaustive(std::span<const double> u, std::span<const std::pair<int, int>> pairs, const double* w,
-                  const std::uint8_t* truth, const Loss& loss, double tie, std::uint8_t* smallest, std::uint8_t* largest) {
+                  const std::uint8_t* truth, const Loss& loss, double tie, std::uint8_t* smallest,
+                  std::uint8_t* largest) {
     std::vector<int> labels;
     for (std::size_t i = 0; i < u.size(); ++i)
         if (truth[i] != 2) labels.push_back(static_cast<int>(i));

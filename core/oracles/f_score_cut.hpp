@@ -3,8 +3,8 @@
 //
 //   G(y) = S(y) + h(s, f),   h(s, f) = 1 - 2 s / (s + f + m),   s = |y and T|, f = |y \ T|, m = |T|,
 //
-// solved exactly, or to a bracket lower <= max G <= upper where a limit on the work strikes. The problem is NP-hard: h is
-// concave in f, the number of false positives, and the best f of them may be a densest subgraph.
+// solved exactly, or to a bracket lower <= max G <= upper where a limit on the work strikes. The problem is NP-hard: h
+// is concave in f, the number of false positives, and the best f of them may be a densest subgraph.
 //
 // Elimination. Labels without a positive pair leave the problem: H(s, f) = max over their choice of score + h takes the
 // place of h for the connected rest. H is convex in s like h.
@@ -240,7 +240,8 @@ class FScoreCut {
         } else if (chord > -infinity) {
             l = -chord_slope;
         } else {
-            const bool all_left = std::all_of(points_.begin(), points_.end(), [&](const Point& p) { return p.f < c.f; });
+            const bool all_left =
+                std::all_of(points_.begin(), points_.end(), [&](const Point& p) { return p.f < c.f; });
             const double step = std::ldexp(0.05, std::min(visit, most_visits));
             l = tangent + (all_left ? step : -step);
         }

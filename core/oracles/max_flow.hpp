@@ -1,9 +1,9 @@
 #pragma once
 // Minimum cut of an undirected graph with terminals, in integers, by Dinic's blocking flows (Dinic 1970).
 //
-// Every node has one signed number, its supply: positive is an arc from the source, negative an arc to the sink. What is
-// left of it after the flow is the balance. Changing a supply shifts the balance by the same amount, whatever flows at
-// the moment, so a new cut starts from the flow of the last one at no cost. Levels are distances to the sink in the
+// Every node has one signed number, its supply: positive is an arc from the source, negative an arc to the sink. What
+// is left of it after the flow is the balance. Changing a supply shifts the balance by the same amount, whatever flows
+// at the moment, so a new cut starts from the flow of the last one at no cost. Levels are distances to the sink in the
 // residual graph; after solve() the nodes without a level form the largest source side of a minimum cut.
 //
 // Amounts must stay below 2^61: |supply| plus the capacities at one node.

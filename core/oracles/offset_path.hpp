@@ -27,8 +27,8 @@ class OffsetPath {
         cut_.set_weights(w);
     }
 
-    // The F-score of a row at `low`, and its changes up to `high` in order. Unknown labels are not counted; `firm` labels
-    // do not move with the offset.
+    // The F-score of a row at `low`, and its changes up to `high` in order. Unknown labels are not counted; `firm`
+    // labels do not move with the offset.
     double walk(const double* u, const std::uint8_t* truth, const std::uint8_t* firm, double low, double high,
                 std::vector<Step>& steps) {
         truth_ = truth;

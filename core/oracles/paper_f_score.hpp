@@ -3,13 +3,13 @@
 //
 //   g_k(y) = S(y) - 2 s / (k + m),   y_k = its largest maximiser (one cut)
 //
-// Algorithm 2 returns y_k for the largest k with |y_k| = k. Some optimum contains it (Theorem 1), but it need not be one.
-// Going down, k = V, then k = |y_k| until |y_k| >= k, ends at the same place as their scan upwards with fewer cuts.
-// Two tests prove the answer O optimal, if they hold (they often do not, though it is):
+// Algorithm 2 returns y_k for the largest k with |y_k| = k. Some optimum contains it (Theorem 1), but it need not be
+// one. Going down, k = V, then k = |y_k| until |y_k| >= k, ends at the same place as their scan upwards with fewer
+// cuts. Two tests prove the answer O optimal, if they hold (they often do not, though it is):
 //   paper   max over i not in O of max over y with O + i of g_k(y)  <=  g_k(O) - m 2 (V - k) / ((V + m) (k + m))
 //   tight   max over i not in O of max over y with O + i of g_V(y)  <=  g_k(O)
-// Where no label is true the loss jumps from 0 to 1 with the first label; the answer is then optimal unless it is empty.
-// Unknown labels take no part: V counts the others.
+// Where no label is true the loss jumps from 0 to 1 with the first label; the answer is then optimal unless it is
+// empty. Unknown labels take no part: V counts the others.
 
 #include <algorithm>
 #include <cstdint>
@@ -49,7 +49,8 @@ class PaperFScore {
         if (certify) answer_.tight_certificate = proves(y, known_, 0.0);
         if (certify_paper) {
             const int k = size(y);
-            const double allowance = m_ > 0 ? 2.0 * (known_ - k) * m_ / ((static_cast<double>(known_) + m_) * (k + m_)) : 0.0;
+            const double allowance =
+                m_ > 0 ? 2.0 * (known_ - k) * m_ / ((static_cast<double>(known_) + m_) * (k + m_)) : 0.0;
             answer_.paper_certificate = proves(y, k, allowance);
         }
         return answer_;
@@ -80,7 +81,9 @@ class PaperFScore {
 
     double slope(int k) const { return k + m_ > 0 ? -2.0 / (k + m_) : 0.0; }
     double own(int l, double b) const { return labels_u_[l] + (truth_[l] == present ? b : 0.0); }
-    int size(const std::uint8_t* y) const { return static_cast<int>(std::count(y, y + cut_.labels(), std::uint8_t{1})); }
+    int size(const std::uint8_t* y) const {
+        return static_cast<int>(std::count(y, y + cut_.labels(), std::uint8_t{1}));
+    }
 
     void maximise(int k, std::uint8_t* y) {
         ++answer_.cuts;

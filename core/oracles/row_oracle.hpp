@@ -26,11 +26,16 @@ struct RowAnswer {
 class RowOracle {
   public:
     RowOracle(int labels, std::span<const std::pair<int, int>> pairs, LossKind loss, int node_limit)
-        : loss_(loss), exact_(labels, pairs, node_limit), paper_(labels, pairs), cut_(labels, pairs),
-          shifted_(static_cast<std::size_t>(labels)), pairs_(pairs.size()) {}
+        : loss_(loss),
+          exact_(labels, pairs, node_limit),
+          paper_(labels, pairs),
+          cut_(labels, pairs),
+          shifted_(static_cast<std::size_t>(labels)),
+          pairs_(pairs.size()) {}
 
     void set_weights(const double* w, OracleKind kind) {
-        if (loss_ == LossKind::f_score) return kind == OracleKind::exact ? exact_.set_weights(w) : paper_.set_weights(w);
+        if (loss_ == LossKind::f_score)
+            return kind == OracleKind::exact ? exact_.set_weights(w) : paper_.set_weights(w);
         cut_.set_weights(w);
         total_weight_ = 0.0;
         for (std::size_t e = 0; e < pairs_; ++e) total_weight_ += w[e];

@@ -1,10 +1,10 @@
 #pragma once
 // The best labels of score plus F-score loss where labels do not interact: max over y of sum u_i y_i + h(s, f).
 //
-// Among the true labels the s best are taken, among the others the f best; prefix sums give their score. For fixed s the
-// value is concave in f, and its best f grows with s since the cross difference of h is >= 0: one pointer for each, so
-// O(V log V) in all, by sorting. Labels outside this set may add (s, f) of their own: that is how the isolated labels are
-// eliminated from the problem with pairs (f_score_cut.hpp).
+// Among the true labels the s best are taken, among the others the f best; prefix sums give their score. For fixed s
+// the value is concave in f, and its best f grows with s since the cross difference of h is >= 0: one pointer for each,
+// so O(V log V) in all, by sorting. Labels outside this set may add (s, f) of their own: that is how the isolated
+// labels are eliminated from the problem with pairs (f_score_cut.hpp).
 
 #include <algorithm>
 #include <cstdint>

@@ -1,13 +1,13 @@
 #pragma once
 // Multi-plane block dual ascent (problem and notation: submodular_problem.hpp).
 //
-// A row keeps the labellings its oracle has returned, its planes, each with a weight a >= 0; the weights of a row sum to
-// one. A visit reads the scores u of the row once, then moves weight from the worst plane in use to the best plane, by
-// the exact step: the derivative of D along it is decreasing and piecewise linear (theta_e = max(0, v_e)), its root is
-// found by safeguarded Newton steps.
+// A row keeps the labellings its oracle has returned, its planes, each with a weight a >= 0; the weights of a row sum
+// to one. A visit reads the scores u of the row once, then moves weight from the worst plane in use to the best plane,
+// by the exact step: the derivative of D along it is decreasing and piecewise linear (theta_e = max(0, v_e)), its root
+// is found by safeguarded Newton steps.
 //
-// A pass is one call of the oracle for every row, in batches: the rows of a batch are scored at the same weights, on any
-// number of threads, and then visited one after the other. Passes over the cached planes alone follow, until they
+// A pass is one call of the oracle for every row, in batches: the rows of a batch are scored at the same weights, on
+// any number of threads, and then visited one after the other. Passes over the cached planes alone follow, until they
 // have used up most of what the oracle found. Every few passes the batch is all rows: that gives P exactly, for the
 // certificate, at no extra cost. Nothing depends on the number of threads.
 
@@ -28,8 +28,8 @@ namespace multimargin {
 
 struct Plane {
     double loss = 0.0, weight = 0.0, value = 0.0;
-    int labels = 0;                   // items: so many labels, then pairs, both ascending
-    int idle = 0;                     // passes since the plane had a weight
+    int labels = 0;  // items: so many labels, then pairs, both ascending
+    int idle = 0;    // passes since the plane had a weight
     std::vector<std::int32_t> items;
 };
 
@@ -70,8 +70,8 @@ class SubmodularBlocks {
 
     // Continues from planes of an earlier run on the same rows: plane k belongs to row[k] and has labels
     // [offsets[k], offsets[k + 1]).
-    void start_from(std::span<const std::int64_t> row, std::span<const double> weight, std::span<const std::int64_t> offsets,
-                    std::span<const std::int32_t> labels) {
+    void start_from(std::span<const std::int64_t> row, std::span<const double> weight,
+                    std::span<const std::int64_t> offsets, std::span<const std::int32_t> labels) {
         std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
         for (std::size_t k = 0; k < row.size(); ++k) {
             std::fill(y.begin(), y.end(), 0);
@@ -182,7 +182,8 @@ class SubmodularBlocks {
             loss_ += a * plane.loss;
             for (int i = 0; i < truth.labels; ++i) change_[truth.items[i]] += a;
             for (int i = 0; i < plane.labels; ++i) change_[plane.items[i]] -= a;
-            for (std::size_t i = truth.labels; i < truth.items.size(); ++i) v_[truth.items[i]] += a * p_.factor[truth.items[i]];
+            for (std::size_t i = truth.labels; i < truth.items.size(); ++i)
+                v_[truth.items[i]] += a * p_.factor[truth.items[i]];
             for (std::size_t i = plane.labels; i < plane.items.size(); ++i)
                 v_[plane.items[i]] -= a * p_.factor[plane.items[i]];
         }
@@ -197,7 +198,8 @@ class SubmodularBlocks {
         for (int k = 0; k < change_.size(); ++k)
             if (any(change_.chunks()[k] != 0)) at_.push_back(k);
         if (at_.empty()) return;
-        if (static_cast<int>(at_.size()) == change_.size()) return weights_.add(n, at_.data(), change_.size(), change_.chunks());
+        if (static_cast<int>(at_.size()) == change_.size())
+            return weights_.add(n, at_.data(), change_.size(), change_.chunks());
         Chunk<double> steps[64];
         for (std::size_t first = 0; first < at_.size(); first += 64) {
             const int count = static_cast<int>(std::min<std::size_t>(64, at_.size() - first));
@@ -273,7 +275,8 @@ class SubmodularBlocks {
     }
 
     // Calls the oracle for these rows at the present weights, keeps what it finds. False: asked to leave.
-    bool call_oracles(std::span<const std::int32_t> rows, OracleKind kind, double tol, bool must_finish, Control& control) {
+    bool call_oracles(std::span<const std::int32_t> rows, OracleKind kind, double tol, bool must_finish,
+                      Control& control) {
         const int threads = std::min<int>(params_.threads, static_cast<int>(rows.size()));
         std::atomic<bool> left{false};
         parallel_for(threads, threads, control, [&](int t, bool on_caller) {
@@ -350,7 +353,8 @@ class SubmodularBlocks {
                 planes[k].value = value_of(planes[k], scores_);
                 mean += planes[k].weight * planes[k].value;
                 if (planes[k].value > planes[best].value) best = k;
-                if (planes[k].weight > 0 && (worst == planes.size() || planes[k].value < planes[worst].value)) worst = k;
+                if (planes[k].weight > 0 && (worst == planes.size() || planes[k].value < planes[worst].value))
+                    worst = k;
             }
             const double here = c * (planes[best].value - mean);
             if (step == 0) gap = here;
@@ -370,7 +374,8 @@ class SubmodularBlocks {
         differences_.clear();
         compare(to, from, 0, to.labels, 0, from.labels);
         const std::size_t labels = differences_.size();
-        compare(to, from, to.labels, static_cast<int>(to.items.size()), from.labels, static_cast<int>(from.items.size()));
+        compare(to, from, to.labels, static_cast<int>(to.items.size()), from.labels,
+                static_cast<int>(from.items.size()));
         const double curvature = c * norm_[n] * static_cast<double>(labels);
         const auto pairs = std::span(differences_).subspan(labels);
         const double step = root(rise, curvature, c, pairs, from.weight);

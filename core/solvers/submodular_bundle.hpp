@@ -2,9 +2,9 @@
 // Bundle method (BMRM, Teo et al. 2010) for the problem of submodular_problem.hpp.
 //
 // The risk R(theta) = sum_n c_n [max_y (S + loss) - S(y_n)] is bounded below by planes o_j + <a_j, theta>, one for each
-// point visited: a_j = sum_n c_n (phi(x_n, y*) - phi(x_n, y_n)), o_j = sum_n c_n loss(y*_n, y_n). (The published algorithm
-// has the gradient and the value of the whole objective in their place, which gives no lower bound.) The plane (0, 0) is
-// always there. The master problem, over the simplex,
+// point visited: a_j = sum_n c_n (phi(x_n, y*) - phi(x_n, y_n)), o_j = sum_n c_n loss(y*_n, y_n). (The published
+// algorithm has the gradient and the value of the whole objective in their place, which gives no lower bound.) The
+// plane (0, 0) is always there. The master problem, over the simplex,
 //
 //   max_alpha  o'alpha - 1/2 |A_U alpha|^2 - 1/2 |max(0, -A_P alpha)|^2,   theta = (-A_U alpha, max(0, -A_P alpha)),
 //
@@ -135,7 +135,8 @@ class SubmodularBundle {
         for (int l = 0; l < p_.labels; ++l)
             if (p_.truth_of(n)[l] == present) own += u[l];
         for (std::size_t e = 0; e < w_.size(); ++e)
-            if (p_.truth_of(n)[p_.pairs[e].first] == present && p_.truth_of(n)[p_.pairs[e].second] == present) own += w_[e];
+            if (p_.truth_of(n)[p_.pairs[e].first] == present && p_.truth_of(n)[p_.pairs[e].second] == present)
+                own += w_[e];
         proved_[n] = answer.proved;
         upper_[n] = std::max(upper, own) - own;
         claimed_[n] = std::max(answer.lower, own) - own;

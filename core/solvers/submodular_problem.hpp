@@ -8,8 +8,8 @@
 //            v_e     = sum_n c_n k_e (z_n - sum_y a_ny z)_e,  z_e = y_i y_j;   theta_e = max(0, v_e)
 //
 // k_e = scale * joint frequency of the pair. x has a last, constant feature `bias`. Labels unknown in a row are off in
-// every y of that row and not counted in its loss. An oracle that stops early gives a labelling, which makes a valid plane
-// for D, and an upper bound, which makes P valid: P - D >= 0 always certifies.
+// every y of that row and not counted in its loss. An oracle that stops early gives a labelling, which makes a valid
+// plane for D, and an upper bound, which makes P valid: P - D >= 0 always certifies.
 
 #include <cstdint>
 #include <span>

@@ -5,7 +5,15 @@ from multimargin.estimators._monitor import Certificate, History, Progress
 from multimargin.estimators.m3l import LinearM3L
 from multimargin.estimators.submodular import SubmodularClassifier
 
-__all__ = ["REGISTRY", "Certificate", "History", "LinearM3L", "MultilabelClassifier", "Progress", "SubmodularClassifier"]
+__all__ = [
+    "REGISTRY",
+    "Certificate",
+    "History",
+    "LinearM3L",
+    "MultilabelClassifier",
+    "Progress",
+    "SubmodularClassifier",
+]
 
 REGISTRY: dict[str, type[MultilabelClassifier]] = {
     "linear-m3l": LinearM3L,

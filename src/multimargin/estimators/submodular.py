@@ -45,13 +45,13 @@ class SubmodularClassifier(MultilabelClassifier):
 
     .. math::
 
-        \min_{w,\;\theta \ge 0}\ \tfrac12 \|w\|^2 + \tfrac12 \|\theta\|^2 + C \sum_n s_n \Bigl[ \max_y \bigl( S(x_n, y) +
-        \Delta(y, y_n) \bigr) - S(x_n, y_n) \Bigr], \qquad a_{ij} = c\, f_{ij}\, \theta_{ij},
+        \min_{w,\;\theta \ge 0}\ \tfrac12 \|w\|^2 + \tfrac12 \|\theta\|^2 + C \sum_n s_n \Bigl[ \max_y
+        \bigl( S(x_n, y) + \Delta(y, y_n) \bigr) - S(x_n, y_n) \Bigr], \qquad a_{ij} = c\, f_{ij}\, \theta_{ij},
 
-    where :math:`\Delta` is one minus the F-score of y on row n (or the number of wrong labels), :math:`f_{ij}` the share of
-    rows that have both labels, c is ``pair_scale``, and :math:`s_n` the ``sample_weight``. The inner maximum is NP-hard
-    for the F-score; here it is solved exactly all the same, by minimum cuts inside a branch and bound that almost never
-    has to branch. With ``pairs=0`` the labels are independent given x and the maximum takes a sort.
+    where :math:`\Delta` is one minus the F-score of y on row n (or the number of wrong labels), :math:`f_{ij}` the
+    share of rows that have both labels, c is ``pair_scale``, and :math:`s_n` the ``sample_weight``. The inner maximum
+    is NP-hard for the F-score; here it is solved exactly all the same, by minimum cuts inside a branch and bound that
+    almost never has to branch. With ``pairs=0`` the labels are independent given x and the maximum takes a sort.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ class SubmodularClassifier(MultilabelClassifier):
 
     Notes
     -----
-    ``decision_function`` returns what a label is worth: the largest score of a set with it, minus the largest score of a
-    set without. It is positive exactly for the predicted labels, and takes a minimum cut per attracted label;
+    ``decision_function`` returns what a label is worth: the largest score of a set with it, minus the largest score of
+    a set without. It is positive exactly for the predicted labels, and takes a minimum cut per attracted label;
     ``predict`` takes one per row. Ties go to the smaller set.
 
     Labels unknown in a row (NaN) are off in all sets of that row and not counted in its loss: the row is trained as if
@@ -227,8 +227,8 @@ class SubmodularClassifier(MultilabelClassifier):
             raise InputError(msg)
         if self.loss == "hamming" and self.oracle == "paper":
             msg = (
-                "oracle='paper' approximates the F-score; loss='hamming' needs no approximation. Use oracle='exact', or "
-                "loss='f1'."
+                "oracle='paper' approximates the F-score; loss='hamming' needs no approximation. Use oracle='exact', "
+                "or loss='f1'."
             )
             raise InputError(msg)
         last = getattr(self, "_planes", None)
@@ -273,7 +273,6 @@ class SubmodularClassifier(MultilabelClassifier):
         self.intercept_ = weights[:, -1] * self._bias()
         self.pairs_ = pairs.columns
         self.pair_coef_ = self.pair_scale * pairs.frequency * result["pair_weights"]
-        self._firm = constant
         if self.warm_start:
             self._planes = problem.labels.positives.shape, result["planes"]
         self.offset_ = self._calibrate(problem)
@@ -291,7 +290,8 @@ class SubmodularClassifier(MultilabelClassifier):
         return np.ascontiguousarray(scores)
 
     def _shifted(self, X: Any) -> NDArray[np.float64]:
-        return np.ascontiguousarray(self._unary(X) + np.where(self._firm, 0.0, self.offset_))
+        firm = np.isin(self.label_names_, self.constant_labels_)
+        return np.ascontiguousarray(self._unary(X) + np.where(firm, 0.0, self.offset_))
 
     def _scores(self, X: Any) -> NDArray[Any]:
         u = self._shifted(X)
@@ -313,7 +313,8 @@ class SubmodularClassifier(MultilabelClassifier):
             return 0.0
         everything = np.arange(problem.labels.n_samples)
         if self.offset == "train":
-            return best_offset([self._path(problem, everything)])
+            constant, _ = constant_labels(problem.labels)
+            return best_offset([self._path(problem, everything, constant)])
         folds = np.random.default_rng(problem.seed).permutation(everything) % N_FOLDS
         parts = []
         for fold in range(N_FOLDS):
@@ -326,20 +327,21 @@ class SubmodularClassifier(MultilabelClassifier):
                 continue
             model._check_problem(part)
             model._solve(part, Monitor(None, 0, type(self).__name__))
-            model._set_constant(*constant_labels(part.labels))
-            parts.append(model._path(problem, everything[held_out]))
+            constant, value = constant_labels(part.labels)
+            model._set_constant(constant, value)
+            parts.append(model._path(problem, everything[held_out], constant))
         return best_offset(parts)
 
-    def _path(self, problem: Problem, rows: NDArray[np.int64]) -> Path:
-        """Weighted F-score of these rows as a function of the offset."""
+    def _path(self, problem: Problem, rows: NDArray[np.int64], firm: NDArray[np.bool_]) -> Path:
+        """Weighted F-score of these rows as a function of the offset, which does not move the ``firm`` labels."""
         truth = _truth(problem.labels, rows)
         u = self._unary(problem.X[rows])
         constant, value = constant_labels(problem.labels)
         u[:, constant] = value[constant]
         weight = problem.costs.row[rows].astype(np.float64)
-        low, high = _range(u[:, ~self._firm], truth[:, ~self._firm])
+        low, high = _range(u[:, ~firm], truth[:, ~firm])
         start, offsets, changes, ends = _core.f_score_path(
-            u, self.pairs_, self.pair_coef_, truth, self._firm.astype(np.uint8), low, high
+            u, self.pairs_, self.pair_coef_, truth, firm.astype(np.uint8), low, high
         )
         counts = np.diff(ends, prepend=0)
         return Path(low, high, float(weight @ start), offsets, changes * np.repeat(weight, counts))
@@ -349,9 +351,9 @@ class SubmodularClassifier(MultilabelClassifier):
             if not self.certificate_.converged:
                 warnings.warn(
                     f"{type(self).__name__} with oracle='paper' found nothing more to improve after {solution.passes} "
-                    f"passes, yet the relative duality gap is {self.certificate_.relative_gap:.2e} > tol {self.tol:.2e} "
-                    f"(objective {self.certificate_.primal:.6g}, lower bound {self.certificate_.dual:.6g}): the oracle "
-                    "is approximate. Use oracle='exact'.",
+                    f"passes, yet the relative duality gap is {self.certificate_.relative_gap:.2e} > tol "
+                    f"{self.tol:.2e} (objective {self.certificate_.primal:.6g}, lower bound "
+                    f"{self.certificate_.dual:.6g}): the oracle is approximate. Use oracle='exact'.",
                     ConvergenceWarning,
                     stacklevel=3,
                 )
