@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "core/control.hpp"
 #include "core/oracles/graph_cut.hpp"
 #include "core/oracles/separable.hpp"
+#include "core/simd.hpp"
 
 namespace multimargin {
 
@@ -250,6 +252,28 @@ class FScoreCut {
         return visit < most_visits && !(reach >= upper_at(c) - stuck_tolerance);
     }
 
+    // upper[k] = min(upper[k], height - l k + h[k]); returns the largest.
+    MULTIMARGIN_SIMD static double lower_bounds(double* upper, const double* h, int width, double height, double l) {
+        using Four = Chunk<double>;
+        const Four steps = {0.0, 1.0, 2.0, 3.0};
+        Four most = Four{} - std::numeric_limits<double>::infinity();
+        int k = 0;
+        for (; k + 4 <= width; k += 4) {
+            Four bound, loss;
+            std::memcpy(&bound, upper + k, sizeof bound);
+            std::memcpy(&loss, h + k, sizeof loss);
+            bound = lane_min(bound, height - l * (steps + k) + loss);
+            std::memcpy(upper + k, &bound, sizeof bound);
+            most = lane_max(most, bound);
+        }
+        double largest = std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
+        for (; k < width; ++k) {
+            upper[k] = std::min(upper[k], height - l * k + h[k]);
+            largest = std::max(largest, upper[k]);
+        }
+        return largest;
+    }
+
     // One cut; lowers the bounds of all cells of the node and moves to the cell with the largest one, which it returns.
     double lay_plane(const Node& node, double b, double l, Cell low, Cell high, Cell& worst) {
         ++answer_.cuts;
@@ -260,16 +284,12 @@ class FScoreCut {
         const double plane = p.score + b * p.s + l * p.f + cut_.rounding();
         double most = -infinity;
         for (int s = low.s; s <= high.s; ++s) {
-            const double base = plane - b * s;
-            double* upper = upper_.data() + s * (f_most_ + 1);
-            const double* h = table_.data() + s * (f_most_ + 1);
-            for (int f = low.f; f <= high.f; ++f) {
-                const double value = base - l * f + h[f];
-                if (value < upper[f]) upper[f] = value;
-                if (upper[f] > most) {
-                    most = upper[f];
-                    worst = {s, f};
-                }
+            const int first = s * (f_most_ + 1) + low.f, width = high.f - low.f + 1;
+            double* upper = upper_.data() + first;
+            const double here = lower_bounds(upper, table_.data() + first, width, plane - b * s - l * low.f, l);
+            if (here > most) {
+                most = here;
+                worst = {s, low.f + static_cast<int>(std::find(upper, upper + width, here) - upper)};
             }
         }
         return most;

@@ -66,7 +66,7 @@ struct SubmodularResult {
     double primal = 0.0, dual = 0.0;
     int passes = 0;
     Status status = Status::max_iter;
-    Index calls = 0, proved = 0;  // of the oracle
+    Index calls = 0, proved = 0;  // of the oracle, in the certificate
 };
 
 // Unary weights: a row of label chunks for every feature, so that a visit reads the scores of all labels at once.
