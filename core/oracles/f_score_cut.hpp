@@ -110,6 +110,19 @@ class FScoreCut {
                 ++(kind_[i] ? s_most_ : f_most_);
         }
         loss_.m = rest_.true_labels() + s_most_;
+        leave_out_hopeless();
+    }
+
+    // Labels in no maximiser: even with all its pairs on, the label costs more than the loss can ever give for it, which
+    // is 0 for a true label and h(m, 1) - h(m, 0) for another.
+    void leave_out_hopeless() {
+        const double most = loss_.m > 0 ? 1.0 / (2.0 * loss_.m + 1.0) : 1.0;
+        for (std::size_t i = 0; i < u_.size(); ++i) {
+            const double gain = u_[i] + cut_.degree(static_cast<int>(i)) + (kind_[i] ? 0.0 : most);
+            if (root_[i] != GraphCut::free_node || gain >= -1e-9) continue;
+            root_[i] = GraphCut::fixed_off;
+            --(kind_[i] ? s_most_ : f_most_);
+        }
     }
 
     double& H(int s, int f) { return table_[static_cast<std::size_t>(s * (f_most_ + 1) + f)]; }
@@ -145,7 +158,7 @@ class FScoreCut {
     void offer_start(const std::uint8_t* y) {
         for (int i = 0; i < nodes_; ++i) now_[i] = root_[i] == GraphCut::free_node && y[cut_.label_of(i)];
         offer(now_.data());
-        for (int i = 0; i < nodes_; ++i) now_[i] = kind_[i] == 1;
+        for (int i = 0; i < nodes_; ++i) now_[i] = kind_[i] == 1 && root_[i] == GraphCut::free_node;
         offer(now_.data());
         std::fill(now_.begin(), now_.end(), 0);
         offer(now_.data());

@@ -8,6 +8,10 @@
 // for the numbers at hand: ties are exact, termination is certain, and the cut's value is right to `rounding`.
 //
 // Labels without a positive pair are isolated: y_i follows from u_i alone. Only the others are nodes of the graph.
+//
+// Most nodes need no flow: one that gains with the nodes known to be on is on, one that loses even with all nodes not
+// known to be off is off, and both propagate. Where attraction is weak nothing is left. The flow over the nodes left
+// starts from the last one if they are the same.
 
 #include <algorithm>
 #include <cmath>
@@ -71,7 +75,7 @@ class GraphCut {
         }
         base_.resize(label_of_.size());
         for (std::size_t i = 0; i < base_.size(); ++i) base_[i] = rounded(u[i]);
-        flow_.restart(capacity_);
+        flowing_.clear();
     }
 
     // Largest possible error of a cut's value.
@@ -82,14 +86,28 @@ class GraphCut {
              std::uint8_t* y) {
         Amount shift[4] = {};
         for (std::size_t k = 0; k < slopes.size(); ++k) shift[k] = rounded(slopes[k]);
+        // With ties to the smaller set a node must gain strictly; amounts are integers.
+        const Amount least = ties == Ties::largest ? 0 : 1;
+        doubtful_.clear();
         for (int i = 0; i < nodes(); ++i) {
-            Amount supply = 2 * (base_[i] + (kind ? shift[kind[i]] : shift[0])) + node_degree_[i];
-            if (fixed && fixed[i] != free_node) supply = fixed[i] == fixed_on ? firm : -firm;
-            flow_.set_supply(i, supply);
+            const Amount own = base_[i] + (kind ? shift[kind[i]] : shift[0]);
+            if (fixed && fixed[i] != free_node) {
+                y[i] = fixed[i] == fixed_on;
+            } else if (own >= least) {
+                y[i] = 1;
+            } else if (own + node_degree_[i] < least) {
+                y[i] = 0;
+            } else {
+                y[i] = doubt;
+                gain_[i] = own;
+                doubtful_.push_back(i);
+            }
         }
-        flow_.solve();
-        if (ties == Ties::smallest) return flow_.smallest(y);
-        for (int i = 0; i < nodes(); ++i) y[i] = flow_.in_largest(i);
+        if (doubtful_.empty()) return;
+        propagate(least, y);
+        doubtful_.erase(std::remove_if(doubtful_.begin(), doubtful_.end(), [&](int i) { return y[i] != doubt; }),
+                        doubtful_.end());
+        if (!doubtful_.empty()) flow(ties, y);
     }
 
     // S over the nodes, in double.
@@ -97,15 +115,76 @@ class GraphCut {
         double sum = 0.0;
         for (std::size_t i = 0; i < u.size(); ++i)
             if (y[i]) sum += u[i];
-        for (std::size_t k = 0; k < edges_.size(); ++k)
-            if (y[edges_[k].first] & y[edges_[k].second]) sum += weights_[pair_of_[k]];
+        for (std::size_t i = 0; i < u.size(); ++i)
+            if (y[i])
+                for (int a = first_[i]; a < middle_[i]; ++a)
+                    if (y[other_[a]]) sum += weights_[pair_of_[edge_[a]]];
         return sum;
     }
 
   private:
-    static constexpr Amount firm = Amount{1} << 60;
+    static constexpr std::uint8_t doubt = 2;
 
     Amount rounded(double value) const { return static_cast<Amount>(std::llrint(value * scale_)); }
+
+    // Settles nodes whose neighbours decide for them. gain_: with the neighbours on; open_: what doubtful ones may add.
+    void propagate(Amount least, std::uint8_t* y) {
+        settled_.clear();
+        const auto settle = [&](int i) {
+            if (gain_[i] >= least)
+                y[i] = 1;
+            else if (gain_[i] + open_[i] < least)
+                y[i] = 0;
+            else
+                return;
+            settled_.push_back(i);
+        };
+        for (int i : doubtful_) {
+            open_[i] = 0;
+            for (int a = first_[i]; a < first_[i + 1]; ++a) {
+                if (y[other_[a]] == 1) gain_[i] += capacity_[edge_[a]];
+                if (y[other_[a]] == doubt) open_[i] += capacity_[edge_[a]];
+            }
+        }
+        for (int i : doubtful_) settle(i);
+        for (std::size_t k = 0; k < settled_.size(); ++k) {
+            const int i = settled_[k];
+            for (int a = first_[i]; a < first_[i + 1]; ++a) {
+                const int j = other_[a];
+                if (y[j] != doubt) continue;
+                open_[j] -= capacity_[edge_[a]];
+                if (y[i] == 1) gain_[j] += capacity_[edge_[a]];
+                settle(j);
+            }
+        }
+    }
+
+    void flow(Ties ties, std::uint8_t* y) {
+        if (doubtful_ != flowing_) {
+            flowing_ = doubtful_;
+            for (std::size_t k = 0; k < flowing_.size(); ++k) place_[flowing_[k]] = static_cast<int>(k);
+            flow_edges_.clear();
+            flow_capacity_.clear();
+            for (int i : flowing_)
+                for (int a = first_[i]; a < middle_[i]; ++a)
+                    if (y[other_[a]] == doubt) {
+                        flow_edges_.emplace_back(place_[i], place_[other_[a]]);
+                        flow_capacity_.push_back(capacity_[edge_[a]]);
+                    }
+            flow_.set_graph(static_cast<int>(flowing_.size()), flow_edges_);
+            flow_.restart(flow_capacity_);
+        }
+        const int count = static_cast<int>(flowing_.size());
+        for (int k = 0; k < count; ++k) flow_.set_supply(k, 2 * gain_[flowing_[k]] + open_[flowing_[k]]);
+        flow_.solve();
+        if (ties == Ties::smallest) {
+            side_.resize(flowing_.size());
+            flow_.smallest(side_.data());
+            for (int k = 0; k < count; ++k) y[flowing_[k]] = side_[k];
+        } else {
+            for (int k = 0; k < count; ++k) y[flowing_[k]] = flow_.in_largest(k);
+        }
+    }
 
     void rebuild() {
         std::vector<int> node(static_cast<std::size_t>(labels_), -1);
@@ -130,8 +209,34 @@ class GraphCut {
                 edges_.emplace_back(node[pairs_[e].first], node[pairs_[e].second]);
                 pair_of_.push_back(static_cast<int>(e));
             }
-        degree_.resize(label_of_.size());
-        flow_.set_graph(nodes(), edges_);
+        const auto n = label_of_.size();
+        degree_.resize(n);
+        gain_.resize(n);
+        open_.resize(n);
+        place_.resize(n);
+        // Neighbours: first those with a higher number, up to middle_, so that sums over pairs see each once.
+        first_.assign(n + 1, 0);
+        middle_.assign(n, 0);
+        for (auto& [a, b] : edges_) {
+            if (a > b) std::swap(a, b);
+            ++first_[a + 1];
+            ++first_[b + 1];
+            ++middle_[a];
+        }
+        for (std::size_t i = 0; i < n; ++i) {
+            first_[i + 1] += first_[i];
+            middle_[i] += first_[i];
+        }
+        other_.resize(2 * edges_.size());
+        edge_.resize(other_.size());
+        std::vector<int> up(first_.begin(), first_.end() - 1), down(middle_);
+        for (std::size_t k = 0; k < edges_.size(); ++k) {
+            const auto [a, b] = edges_[k];
+            other_[up[a]] = b;
+            other_[down[b]] = a;
+            edge_[up[a]++] = edge_[down[b]++] = static_cast<int>(k);
+        }
+        flowing_.clear();
     }
 
     int labels_;
@@ -139,7 +244,11 @@ class GraphCut {
     std::vector<double> weights_, degree_;
     std::vector<std::uint8_t> positive_;
     std::vector<int> label_of_, isolated_, pair_of_;
-    std::vector<Amount> capacity_, node_degree_, base_;
+    std::vector<int> first_, middle_, other_, edge_;  // neighbours of node i: [first_[i], first_[i + 1])
+    std::vector<int> doubtful_, settled_, flowing_, place_;
+    std::vector<Amount> capacity_, node_degree_, base_, gain_, open_, flow_capacity_;
+    std::vector<std::pair<int, int>> flow_edges_;
+    std::vector<std::uint8_t> side_;
     double total_weight_ = 0.0, scale_ = 1.0;
     MaxFlow flow_;
 };
