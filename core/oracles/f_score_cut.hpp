@@ -113,8 +113,8 @@ class FScoreCut {
         leave_out_hopeless();
     }
 
-    // Labels in no maximiser: even with all its pairs on, the label costs more than the loss can ever give for it, which
-    // is 0 for a true label and h(m, 1) - h(m, 0) for another.
+    // Labels in no maximiser: even with all its pairs on, the label costs more than the loss can ever give for it,
+    // which is 0 for a true label and h(m, 1) - h(m, 0) for another.
     void leave_out_hopeless() {
         const double most = loss_.m > 0 ? 1.0 / (2.0 * loss_.m + 1.0) : 1.0;
         for (std::size_t i = 0; i < u_.size(); ++i) {
