@@ -1,8 +1,8 @@
 """Figures 1 and 2 of Petterson and Caetano (NIPS 2011), as far as their text defines them.
 
 Figure 1. Mean F-score of the test rows with 1, 10 and 100 % of the features, drawn at random: without pairs (RML), with
-pairs (SML), one-vs-all (BR) and the best constant prediction; with and without intercept, raw and with the offset that is
-best on the training rows. Lambda is chosen on 30 % of the training rows held out; c = 1 (yeast) and 10 (enron).
+pairs (SML), one-vs-all (BR) and the best constant prediction; with and without intercept, raw and with the offset that
+is best on the training rows. Lambda is chosen on 30 % of the training rows held out; c = 1 (yeast) and 10 (enron).
 Figure 2. Along training on yeast by the bundle method: how often Algorithm 2 is optimal, how often Algorithm 3 and the
 tighter test prove it, and how much the risk is underestimated.
 
