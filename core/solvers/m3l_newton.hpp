@@ -8,10 +8,11 @@
 //   phi(U) = 1/2 |U|^2 + sum_il h_il(z_il),   -h_il'(z) = beta_il(z) = clip(beta_k + (target_il - z) c_il / tau, box)
 //
 // by Newton steps  (I + X' W_F X) d = V P - U  with V = X' beta(z), W_F = c / tau on the cells F strictly inside their
-// box, solved by conjugate gradients (relative residual 0.1), preconditioned in the eigenbasis X'X = Q diag(lam) Q' by
-// 1 / (1 + lam_j sigma_k rho), rho the mean of W_F; then a safeguarded line search on the convex phi. The centre moves,
-// beta_k += theta (beta - beta_k), by the exact dual line search whenever theta > 1/2, and tau is halved down to 0.1:
-// because the centre moves, tau need not go to zero and the systems stay well conditioned.
+// box, solved by conjugate gradients (relative residual 0.1). Preconditioner: W_F replaced by its mean rho_l per label,
+// I + X'X (x) P' diag(rho) P, inverted in the eigenbases of both factors. Then a safeguarded line search on the convex
+// phi. The centre moves, beta_k += theta (beta - beta_k), by the exact dual line search whenever theta > 1/2, and tau is
+// halved down to 0.1: because the centre moves, tau need not go to zero and the systems stay well conditioned. Only when
+// the proximal term, not curvature, holds the dual back does tau go on falling.
 //
 // Certificate at every iteration, for free: P at Z (the best Z so far is kept and returned), D at the point of the dual
 // line search, which is never below D(beta_k).
@@ -25,6 +26,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/labels.hpp"
@@ -40,7 +44,8 @@ struct Coupling {
     ChunkTable<T> P;   // labels x rank
     ChunkTable<T> Pt;  // rank x labels
     Index labels, rank;
-    std::vector<double> sigma;
+    // Eigenvalues of a symmetric matrix of this order, which is replaced by its eigenvectors, one per row.
+    std::function<void(std::vector<double>& matrix, std::vector<double>& values)> eigen;
 };
 
 // X'X (constant feature included) = Q diag(values) Q'.
@@ -380,11 +385,10 @@ class NewtonBatch {
     void find_direction(Buffer<Chunk<T>>& direction, Control& control, bool on_caller) {
         constexpr int max_steps = 20;
         constexpr double residual = 0.1, share_left_over = 0.1;
-        Groups weight(groups_);
-        const auto rows = rows_with_free_cells(weight);
+        const auto rows = rows_with_free_cells();
         Buffer<Chunk<T>> r(panel_), z(panel_), p(panel_), q(panel_);
         for (std::size_t e = 0; e < panel_; ++e) r[e] = V_[e] - U_[e];
-        precondition(r, z, weight);
+        precondition(r, z);
         copy(z, p);
         auto rz = dots(r, z);
         const auto rr0 = dots(r, r);
@@ -411,7 +415,7 @@ class NewtonBatch {
             spread(alpha, scale);
             add_scaled(q.data(), x_.cols() + 1, rows_.chunks(), scale, r.data());
             rr = dots(r, r);
-            precondition(r, z, weight);
+            precondition(r, z);
             const auto rz_new = dots(r, z);
             Groups ratio(groups_);
             for (std::size_t g = 0; g < groups_; ++g) ratio[g] = active[g] && rz[g] > 0 ? rz_new[g] / rz[g] : 0.0;
@@ -425,13 +429,14 @@ class NewtonBatch {
         }
     }
 
-    // The rows CG looks at; sets wide_ to 1 / tau times the subsampling weight, and weight to the mean of W_F.
-    std::vector<std::int32_t> rows_with_free_cells(Groups& weight) {
+    // The rows CG looks at; sets wide_ to 1 / tau times the subsampling weight, and the preconditioner to the mean of W_F.
+    std::vector<std::int32_t> rows_with_free_cells() {
         constexpr int largest_stride = 8;
         constexpr double rows_per_unknown = 6.0;
         std::vector<std::int32_t> rows;
         std::int64_t free_cells = 0;
         ChunkVector<T> costs(chunks_);
+        std::vector<double> rho(static_cast<std::size_t>(chunks_) * lanes<T>);
         for (Index i = 0; i < x_.rows(); ++i) {
             int found = 0;
             for (int k = 0; k < chunks_; ++k) found += __builtin_popcount(free_[static_cast<std::size_t>(i * chunks_ + k)]);
@@ -440,10 +445,11 @@ class NewtonBatch {
         }
         for (std::size_t a = 0; a < rows.size(); a += batch) {
             free_costs(rows.data() + a, std::min<std::size_t>(batch, rows.size() - a), costs.chunks());
-            add_to_groups(costs, weight);
+            for (std::size_t l = 0; l < rho.size(); ++l) rho[l] += static_cast<double>(costs[static_cast<Index>(l)]);
+            costs.clear();
         }
-        const double cells = static_cast<double>(x_.rows()) * (coupling_ ? static_cast<double>(own_labels()) : 1.0);
-        for (std::size_t g = 0; g < groups_; ++g) weight[g] /= cells * tau_[g];
+        for (std::size_t l = 0; l < rho.size(); ++l) rho[l] /= static_cast<double>(x_.rows()) * tau_[coupling_ ? 0 : l];
+        set_preconditioner(rho);
         const double per_label = static_cast<double>(free_cells) / static_cast<double>(own_labels());
         int stride = 1;
         while (stride < largest_stride && per_label / (2 * stride) > rows_per_unknown * static_cast<double>(x_.cols()))
@@ -479,21 +485,56 @@ class NewtonBatch {
         }
     }
 
-    // z = Q diag(1 / (1 + lam_j sigma_k rho)) Q' r, or r without a basis.
-    void precondition(const Buffer<Chunk<T>>& r, Buffer<Chunk<T>>& z, const Groups& rho) const {
-        if (!basis_) return copy(r, z);
-        const Index n = x_.cols() + 1;
-        Buffer<Chunk<T>> rotated(panel_);
-        rotate(basis_->Qt, r.data(), rotated.data());
-        for (Index j = 0; j < n; ++j) {
-            T* row = reinterpret_cast<T*>(rotated.data() + j * rows_.chunks());
-            const double lam = std::max(basis_->values[static_cast<std::size_t>(j)], 0.0);
-            for (Index c = 0; c < static_cast<Index>(rows_.chunks()) * lanes<T>; ++c) {
-                const double sigma = !coupling_ ? 1.0 : c < coupling_->rank ? coupling_->sigma[static_cast<std::size_t>(c)] : 0.0;
-                row[c] /= static_cast<T>(1.0 + lam * sigma * rho[coupling_ ? 0 : static_cast<std::size_t>(c)]);
+    // Eigenbasis and eigenvalues of P' diag(rho) P; for independent labels, rho itself.
+    void set_preconditioner(const std::vector<double>& rho) {
+        if (!coupling_) {
+            column_weight_ = rho;
+            return;
+        }
+        const Index r = coupling_->rank;
+        std::vector<double> M(static_cast<std::size_t>(r * r));
+        for (Index l = 0; l < coupling_->labels; ++l) {
+            const T* p = reinterpret_cast<const T*>(coupling_->P.row(l));
+            for (Index a = 0; a < r; ++a) {
+                const double scaled = rho[static_cast<std::size_t>(l)] * static_cast<double>(p[a]);
+                for (Index b = 0; b < r; ++b) M[static_cast<std::size_t>(a * r + b)] += scaled * static_cast<double>(p[b]);
             }
         }
+        coupling_->eigen(M, column_weight_);
+        std::vector<T> rows(M.begin(), M.end()), columns(rows.size());
+        for (Index a = 0; a < r; ++a)
+            for (Index b = 0; b < r; ++b) columns[static_cast<std::size_t>(b * r + a)] = rows[static_cast<std::size_t>(a * r + b)];
+        from_eigen_.emplace(rows.data(), r, r);
+        to_eigen_.emplace(columns.data(), r, r);
+        column_weight_.resize(static_cast<std::size_t>(rows_.chunks()) * lanes<T>, 0.0);
+    }
+    // z = Q E diag(1 / (1 + lam_j weight_k)) E' Q' r, or r without a basis.
+    void precondition(const Buffer<Chunk<T>>& r, Buffer<Chunk<T>>& z) const {
+        if (!basis_) return copy(r, z);
+        Buffer<Chunk<T>> rotated(panel_);
+        rotate(basis_->Qt, r.data(), rotated.data());
+        if (coupling_) turn_columns(*to_eigen_, rotated);
+        for (Index j = 0; j <= x_.cols(); ++j) {
+            T* row = reinterpret_cast<T*>(rotated.data() + j * rows_.chunks());
+            const double lam = std::max(basis_->values[static_cast<std::size_t>(j)], 0.0);
+            for (std::size_t c = 0; c < column_weight_.size(); ++c)
+                row[c] /= static_cast<T>(1.0 + lam * std::max(column_weight_[c], 0.0));
+        }
+        if (coupling_) turn_columns(*from_eigen_, rotated);
         rotate(basis_->Q, rotated.data(), z.data());
+    }
+    // panel = panel * table, four rows at a time.
+    void turn_columns(const ChunkTable<T>& table, Buffer<Chunk<T>>& panel) const {
+        const Index n = x_.cols() + 1;
+        const int width = rows_.chunks();
+        Buffer<Chunk<T>> in(static_cast<std::size_t>(quad * width)), out(in.size());
+        for (Index j = 0; j < n; j += quad) {
+            const auto bytes = static_cast<std::size_t>(std::min<Index>(quad, n - j) * width) * 32;
+            std::memcpy(static_cast<void*>(in.data()), panel.data() + j * width, bytes);
+            multiply_quad<T>(reinterpret_cast<const T*>(in.data()), static_cast<Index>(width) * lanes<T>, coupling_->rank,
+                             table, state_at(), out.data());
+            std::memcpy(static_cast<void*>(panel.data() + j * width), out.data(), bytes);
+        }
     }
     void rotate(const T* table, const Chunk<T>* from, Chunk<T>* to) const {
         const Index n = x_.cols() + 1;
@@ -580,6 +621,8 @@ class NewtonBatch {
     Buffer<Chunk<T>> step_, state_step_;
     ChunkVector<T> slope_, wide_;  // 1 / tau; scratch for spread()
     std::vector<int> label_at_;
+    std::vector<double> column_weight_;
+    std::optional<ChunkTable<T>> to_eigen_, from_eigen_;
     int iteration_ = 0;
     std::vector<bool> flat_;  // the last dual rise was held back by the proximal term, not by curvature
     Groups tau_, best_primal_, centre_dual_, centre_linear_, theta_, step_dual_, linear_, hinge_;
