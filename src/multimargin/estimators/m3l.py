@@ -184,7 +184,7 @@ class LinearM3L(LinearModel):
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
         time_limit = np.inf if self.time_limit is None else float(self.time_limit)
-        common = {
+        common: dict[str, Any] = {
             "rows": problem.rows(),
             "n_labels": problem.labels.n_labels,
             "positives": problem.positives(),
@@ -228,7 +228,7 @@ class LinearM3L(LinearModel):
         return Solution(result["primal"], result["dual"], result["passes"], result["status"])
 
     def _patience(self, problem: Problem) -> float:
-        """Passes of coordinate ascent that the Newton finish is worth, where it can serve at all."""
+        """Return the passes of coordinate ascent that the Newton finish is worth, where it can serve at all."""
         n_samples, n_features = problem.X.shape
         if self.loss != "hamming" or n_features > NEWTON_MAX_FEATURES or n_samples <= 4 * n_features:
             return np.inf
@@ -243,7 +243,7 @@ class LinearM3L(LinearModel):
 
 
 def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-    """Eigenvectors, as rows and as columns, and eigenvalues of the Gram matrix of the features, constant one included."""
+    """Eigenvectors (Q and its transpose) and eigenvalues of the Gram matrix of the features, constant one included."""
     n = X.shape[1]
     G = np.empty((n + 1, n + 1))
     G[:n, :n] = (X.T @ X).toarray() if sp.issparse(X) else X.T @ X
