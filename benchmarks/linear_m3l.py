@@ -3,8 +3,8 @@
 Protocol. The peer trains every label (hinge loss, C = 1, constant feature 1, data already in its format, only its
 training calls are timed) and we compute its primal objective from its weights. Our time is that of a complete ``fit``,
 checks and certificate included, at the loosest tolerance of a fixed grid whose primal objective is not above the
-peer's; the same settings on all sets. Times are medians of interleaved runs. Text (sparse rows) is scaled to unit length, as is
-customary and as RCV1 comes; image features (dense rows) are taken as they are.
+peer's; the same settings on all sets. Times are medians of interleaved runs. Text (sparse rows) is scaled to unit
+length, as is customary and as RCV1 comes; image features (dense rows) are taken as they are.
 
     python benchmarks/linear_m3l.py --repeats 3
 """
