@@ -25,8 +25,8 @@ void eigen(Dsyevd* dsyevd, std::vector<double>& matrix, std::vector<double>& val
     std::vector<double> work(static_cast<std::size_t>(work_size));
     std::vector<int> integers(static_cast<std::size_t>(integer_size));
     values.resize(static_cast<std::size_t>(n));
-    dsyevd(&vectors, &triangle, &n, matrix.data(), &n, values.data(), work.data(), &work_size, integers.data(), &integer_size,
-           &info);
+    dsyevd(&vectors, &triangle, &n, matrix.data(), &n, values.data(), work.data(), &work_size, integers.data(),
+           &integer_size, &info);
     if (info != 0) throw std::runtime_error("the eigenvalues of the preconditioner did not converge");
 }
 
@@ -38,8 +38,9 @@ std::optional<Coupling<T>> coupling_of(const nb::object& factor) {
     if (!dsyevd) throw nb::python_error();
     const auto P = nb::cast<Matrix<T>>(factor[0]), Pt = nb::cast<Matrix<T>>(factor[1]);
     const auto labels = static_cast<Index>(P.shape(0)), rank = static_cast<Index>(P.shape(1));
-    return Coupling<T>{ChunkTable<T>(P.data(), labels, rank), ChunkTable<T>(Pt.data(), rank, labels), labels, rank,
-                       [dsyevd](std::vector<double>& matrix, std::vector<double>& values) { eigen(dsyevd, matrix, values); }};
+    return Coupling<T>{
+        ChunkTable<T>(P.data(), labels, rank), ChunkTable<T>(Pt.data(), rank, labels), labels, rank,
+        [dsyevd](std::vector<double>& matrix, std::vector<double>& values) { eigen(dsyevd, matrix, values); }};
 }
 
 template <class T>
@@ -77,7 +78,8 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
             out["passes"] = result.passes;
             out["status"] = name_of(result.status);
             const auto L = static_cast<std::size_t>(n_labels);
-            out["weights"] = new_array<T>({L, static_cast<std::size_t>(x.cols() + 1)}, [&](T* w) { engine.copy_weights(w); });
+            out["weights"] =
+                new_array<T>({L, static_cast<std::size_t>(x.cols() + 1)}, [&](T* w) { engine.copy_weights(w); });
             out["beta"] = new_array<T>({static_cast<std::size_t>(x.rows()), L}, [&](T* b) { engine.copy_beta(b); });
             return out;
         },
@@ -88,7 +90,7 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
 
 void bind_m3l_newton(nb::module_& m) {
     m.def("refine_linear_m3l", &refine_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
-          nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis").none(), nb::arg("bias"),
-          nb::arg("start"), nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
+          nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis").none(),
+          nb::arg("bias"), nb::arg("start"), nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
           nb::arg("report").none(), nb::arg("time_limit"));
 }

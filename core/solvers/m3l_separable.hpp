@@ -93,7 +93,8 @@ class SeparableBlock {
         Chunk<T> gap{};
         if constexpr (is_dense<X>) {
             for (std::size_t q = 0; q < rows.size(); q += quad)
-                visit_dense(rows.data() + q, static_cast<int>(std::min<std::size_t>(quad, rows.size() - q)), shrink, gap);
+                visit_dense(rows.data() + q, static_cast<int>(std::min<std::size_t>(quad, rows.size() - q)), shrink,
+                            gap);
         } else {
             for (const Index i : rows)
                 if (active_[i]) visit_sparse(i, shrink, gap);
@@ -265,7 +266,8 @@ class SeparableBlock {
     MULTIMARGIN_SIMD void start_row(Index i, const T* beta) {
         Chunk<T> start[max_chunks];
         std::memset(static_cast<void*>(start), 0, sizeof start);
-        std::memcpy(static_cast<void*>(start), beta + first_label(), static_cast<std::size_t>(own_labels()) * sizeof(T));
+        std::memcpy(static_cast<void*>(start), beta + first_label(),
+                    static_cast<std::size_t>(own_labels()) * sizeof(T));
         for (int k = 0; k < chunks_; ++k) {
             const auto positive = labels_.is_positive(i, first_ + k);
             const Chunk<T> cost = labels_.cost(i, first_ + k, positive), zero{};
@@ -320,9 +322,8 @@ class SeparableEngine {
     Evaluation evaluate(double share, Control& control) {
         std::vector<double> totals[4];
         for (auto& t : totals) t.assign(static_cast<std::size_t>(labels_.labels()), 0.0);
-        for_blocks(control, [&](std::size_t b, bool on_caller) {
-            blocks_[b].evaluate(share, totals, control, on_caller);
-        });
+        for_blocks(control,
+                   [&](std::size_t b, bool on_caller) { blocks_[b].evaluate(share, totals, control, on_caller); });
         double sums[4];
         for (int q = 0; q < 4; ++q) sums[q] = std::accumulate(totals[q].begin(), totals[q].end(), 0.0);
         return {.primal = 0.5 * sums[3] + sums[0], .dual = sums[1] - sums[2] + 0.5 * sums[3]};
