@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import statistics
 import sys
 import time
@@ -39,9 +38,10 @@ def geometric_mean(values: Sequence[float]) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def peak_memory() -> int:
-    """Largest resident set of this process so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def memory(kind: str) -> int:
+    """Resident memory of this process in bytes: ``VmRSS`` now, ``VmHWM`` at its peak."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(next(line.split()[1] for line in status.splitlines() if line.startswith(kind)))
 
 
 def metadata(packages: Sequence[str]) -> dict[str, Any]:

@@ -13,10 +13,12 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from _common import clock, peak_memory, save
+from _common import clock, memory, save
 
 N_FEATURES, N_LABELS, ENTRIES = 47_236, 103, 76
 
@@ -47,14 +49,26 @@ def generate(n_rows, seed=0):
     return sp.csr_matrix(sp.vstack(blocks, format="csr")), sp.csr_matrix(sp.vstack(labels, format="csr"))
 
 
-def run(n_rows, n_jobs):
+def store(folder, n_rows):
+    """Write the arrays of X and Y to files of their own, so that a process can load them without any more memory."""
+    for name, matrix in zip("XY", generate(n_rows), strict=True):
+        for part in ("data", "indices", "indptr"):
+            np.save(folder / f"{name}_{part}.npy", getattr(matrix, part))
+
+
+def fetch(folder, name, width, mode):
+    parts = [np.load(folder / f"{name}_{part}.npy", mmap_mode=mode) for part in ("data", "indices", "indptr")]
+    return sp.csr_matrix(tuple(parts), shape=(len(parts[2]) - 1, width), copy=False)
+
+
+def run(folder, n_jobs, mode):
     from multimargin import LinearM3L
 
-    X, Y = generate(n_rows)
+    X, Y = fetch(folder, "X", N_FEATURES, mode), fetch(folder, "Y", N_LABELS, None)
     x_bytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    before = peak_memory()
+    before = memory("VmRSS")
     seconds, model = clock(lambda: LinearM3L(tol=1e-3, n_jobs=n_jobs, random_state=0).fit(X, Y))
-    allowed = x_bytes + 1.5 * (4 * n_rows * N_LABELS + 8 * N_FEATURES * N_LABELS)
+    n_rows = X.shape[0]
     return {
         "rows": n_rows,
         "entries a row": X.nnz / n_rows,
@@ -65,8 +79,8 @@ def run(n_rows, n_jobs):
         "relative gap": model.certificate_.relative_gap,
         "microseconds a row": 1e6 * seconds / n_rows,
         "X MB": x_bytes / 1e6,
-        "training memory MB": (peak_memory() - before) / 1e6,
-        "allowed beyond X MB": (allowed - x_bytes) / 1e6,
+        "memory beyond X MB": (memory("VmHWM") - before) / 1e6,
+        "1.5 (4 N L + 8 D L) MB": 1.5 * (4 * n_rows * N_LABELS + 8 * N_FEATURES * N_LABELS) / 1e6,
     }
 
 
@@ -74,17 +88,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", type=int, default=[20_000, 80_000, 200_000, 781_265])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--mapped", action="store_true", help="leave X on disk, memory-mapped")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(run(options.one, options.jobs)))
+    mode = "r" if options.mapped else None
+    if options.folder:
+        print(json.dumps(run(options.folder, options.jobs, mode)))
         return
     rows = []
     for n in options.rows:
-        command = [sys.executable, __file__, "--one", str(n), "--jobs", str(options.jobs)]
-        rows.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+        with tempfile.TemporaryDirectory() as folder:
+            store(Path(folder), n)
+            command = [sys.executable, __file__, "--folder", folder, "--jobs", str(options.jobs)]
+            command += ["--mapped"] if options.mapped else []
+            rows.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
         print(json.dumps(rows[-1]), flush=True)
-    save("scale", rows, ["multimargin", "numpy", "scipy"])
+    save("scale-mapped" if options.mapped else "scale", rows, ["multimargin", "numpy", "scipy"])
 
 
 if __name__ == "__main__":
