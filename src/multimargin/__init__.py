@@ -2,8 +2,15 @@
 
 from importlib.metadata import version
 
-from multimargin import priors
-from multimargin.estimators import LinearM3L
+from multimargin import label_kernels, priors
+from multimargin.estimators import CalibratedSeparationClassifier, LinearM3L, OutputKernelClassifier
 
 __version__ = version("multimargin")
-__all__ = ["LinearM3L", "__version__", "priors"]
+__all__ = [
+    "CalibratedSeparationClassifier",
+    "LinearM3L",
+    "OutputKernelClassifier",
+    "__version__",
+    "label_kernels",
+    "priors",
+]

@@ -80,7 +80,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     """Base of all estimators. A subclass provides ``_solve`` and ``_scores``."""
 
     C: float
-    class_weight: Any
+    class_weight: Any = None
     tol: float
     max_iter: int
     time_limit: float | None
@@ -89,6 +89,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     verbose: int
     warm_start: bool
     callback: Callable[[Progress], object] | None
+
+    _cell_weights: ClassVar[bool] = True
+    """Whether a 2-D ``sample_weight``, a weight per row and label, has a meaning here."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -133,6 +136,12 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         labels = read_labels(y, n_samples=X.shape[0])
         if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
             msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
+            raise InputError(msg)
+        if not self._cell_weights and np.ndim(sample_weight) > 1:
+            msg = (
+                f"sample_weight of {type(self).__name__} must have shape ({labels.n_samples},), a weight per row; got "
+                f"sample_weight.shape == {np.shape(sample_weight)}. Its loss does not split into labels."
+            )
             raise InputError(msg)
         constant, value = _constant_labels(labels)
         problem = Problem(
