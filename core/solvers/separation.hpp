@@ -215,8 +215,8 @@ inline void solve_pairwise(std::span<Entry> entries, std::span<double> g, const 
 template <RowMatrix X, class Features>
 class SeparationSolver {
   public:
-    using T = typename X::value_type;
-    using Kernels = SeparationKernels<T, decltype(std::declval<const X&>().row(0))>;
+    using Row = decltype(std::declval<const X&>().row(0));
+    using Kernels = SeparationKernels<Row>;
 
     SeparationSolver(const X& x, const Atoms& atoms, const Features& features, const SeparationRows& rows, double bias)
         : x_(x),
@@ -224,8 +224,7 @@ class SeparationSolver {
           features_(features),
           rows_(rows),
           bias_(bias),
-          stride_(x.cols() + 1),
-          state_(static_cast<std::size_t>(features.rows() * stride_)),
+          state_(static_cast<std::size_t>(features.rows() * (x.cols() + 1))),
           lists_(static_cast<std::size_t>(x.rows())),
           local_(static_cast<std::size_t>(features.rows())),
           place_(static_cast<std::size_t>(features.rows()), -1) {
@@ -320,7 +319,9 @@ class SeparationSolver {
             for (Index i = block * block_rows; i < last; i += group) {
                 if (control.leave_unfinished(on_caller)) return;
                 const int count = static_cast<int>(std::min<Index>(group, last - i));
-                Kernels::all_scores(x_, i, count, state_.data(), features_.rows(), bias_, scores.data());
+                Row rows[group];
+                for (int r = 0; r < count; ++r) rows[r] = x_.row(i + r);
+                Kernels::all_scores(rows, count, state_.data(), features_.rows(), x_.cols(), bias_, scores.data());
                 for (int r = 0; r < count; ++r)
                     scan_row(i + r, scores.data() + r * features_.rows(), gap[static_cast<std::size_t>(i + r)],
                              dual[static_cast<std::size_t>(i + r)]);
@@ -426,7 +427,7 @@ class SeparationSolver {
                 if (place < 0) place = 0, needed_.push_back(static_cast<std::int32_t>(f));
             });
         values_.resize(needed_.size());
-        Kernels::scores(x_.row(i), state_.data(), stride_, bias_, needed_.data(), static_cast<int>(needed_.size()),
+        Kernels::scores(x_.row(i), state_.data(), features_.rows(), x_.cols(), bias_, needed_.data(), static_cast<int>(needed_.size()),
                         values_.data());
         for (std::size_t c = 0; c < needed_.size(); ++c) {
             local_[static_cast<std::size_t>(needed_[c])] = values_[c];
@@ -460,7 +461,7 @@ class SeparationSolver {
         });
     }
     void apply_changes(Index i) {
-        Kernels::add(x_.row(i), state_.data(), stride_, bias_, changed_.data(), static_cast<int>(changed_.size()),
+        Kernels::add(x_.row(i), state_.data(), features_.rows(), x_.cols(), bias_, changed_.data(), static_cast<int>(changed_.size()),
                      change_.data());
         for (const auto f : changed_) place_[static_cast<std::size_t>(f)] = -1;
         changed_.clear();
@@ -472,8 +473,7 @@ class SeparationSolver {
     const Features& features_;
     const SeparationRows& rows_;
     double bias_;
-    Index stride_;
-    Buffer<double> state_;  // features x (cols + 1)
+    Buffer<double> state_;  // W, in the order its kernels like
     std::vector<std::vector<Entry>> lists_;
     std::vector<double> norms_;
     // room for one row

@@ -137,17 +137,18 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
             msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
             raise InputError(msg)
-        if not self._cell_weights and np.ndim(sample_weight) > 1:
+        constant, value = _constant_labels(labels)
+        costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant, X.dtype)
+        if costs.cells is not None and not self._cell_weights:
             msg = (
                 f"sample_weight of {type(self).__name__} must have shape ({labels.n_samples},), a weight per row; got "
-                f"sample_weight.shape == {np.shape(sample_weight)}. Its loss does not split into labels."
+                f"sample_weight.shape == {costs.cells.shape}. Its loss does not split into labels."
             )
             raise InputError(msg)
-        constant, value = _constant_labels(labels)
         problem = Problem(
             X=X,
             labels=labels,
-            costs=cell_costs(labels, self.C, self.class_weight, sample_weight, constant, X.dtype),
+            costs=costs,
             n_jobs=effective_n_jobs(self.n_jobs),
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
