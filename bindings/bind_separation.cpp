@@ -29,16 +29,22 @@ nb::tuple dual_variables(const Solver& solver, Index rows) {
                                     visit([&](Index, Index i, const Entry&) { ++offsets[i + 1]; });
                                     for (Index i = 0; i < rows; ++i) offsets[i + 1] += offsets[i];
                                 }),
-        new_array<std::int32_t>({n}, [&](std::int32_t* c) { visit([&](Index k, Index, const Entry& e) { c[k] = e.atom; }); }),
-        new_array<double>({n}, [&](double* v) { visit([&](Index k, Index, const Entry& e) { v[k] = e.side * e.weight; }); }));
+        new_array<std::int32_t>(
+            {n}, [&](std::int32_t* c) { visit([&](Index k, Index, const Entry& e) { c[k] = e.atom; }); }),
+        new_array<double>(
+            {n}, [&](double* v) { visit([&](Index k, Index, const Entry& e) { v[k] = e.side * e.weight; }); }));
 }
 
 const char* name_of(Status status) {
     switch (status) {
-        case Status::converged: return "converged";
-        case Status::max_iter: return "max_iter";
-        case Status::time_limit: return "time_limit";
-        default: return "stopped";
+        case Status::converged:
+            return "converged";
+        case Status::max_iter:
+            return "max_iter";
+        case Status::time_limit:
+            return "time_limit";
+        default:
+            return "stopped";
     }
 }
 
@@ -56,8 +62,8 @@ nb::dict solve(const X& x, const Features& features, const Call& call) {
     SeparationSolver<X, Features> solver(x, call.atoms, features, call.data, call.bias);
     DualVariables first;
     if (!call.start.is_none())
-        first = {view(nb::cast<Vector<std::int64_t>>(call.start[0])), view(nb::cast<Vector<std::int32_t>>(call.start[1])),
-                 view(nb::cast<Vector<double>>(call.start[2]))};
+        first = {view(nb::cast<Vector<std::int64_t>>(call.start[0])),
+                 view(nb::cast<Vector<std::int32_t>>(call.start[1])), view(nb::cast<Vector<double>>(call.start[2]))};
     SeparationResult result;
     {
         nb::gil_scoped_release release;
@@ -77,15 +83,15 @@ nb::dict solve(const X& x, const Features& features, const Call& call) {
 SetFeatures set_features(const nb::tuple& t, Index labels) {
     return SetFeatures({view(nb::cast<Vector<std::int64_t>>(t[0])), view(nb::cast<Vector<std::int32_t>>(t[1])),
                         view(nb::cast<Vector<std::uint8_t>>(t[2])), view(nb::cast<Vector<double>>(t[3])),
-                        view(nb::cast<Vector<std::int32_t>>(t[4])), labels, nb::cast<Index>(t[5]), nb::cast<double>(t[6]),
-                        nb::cast<double>(t[7]), nb::cast<bool>(t[8])});
+                        view(nb::cast<Vector<std::int32_t>>(t[4])), labels, nb::cast<Index>(t[5]),
+                        nb::cast<double>(t[6]), nb::cast<double>(t[7]), nb::cast<bool>(t[8])});
 }
 
 // features: what set_features takes, or a table (atoms, width)
 nb::dict fit_separation(const Rows& rows, Matrix<std::uint64_t> sets, Index n_labels, nb::object features,
-                        Matrix<std::uint64_t> positive, Matrix<std::uint64_t> negative, Vector<double> cost, double bias,
-                        nb::object start, double tol, int max_iter, int threads, std::uint64_t seed, nb::object report,
-                        double time_limit) {
+                        Matrix<std::uint64_t> positive, Matrix<std::uint64_t> negative, Vector<double> cost,
+                        double bias, nb::object start, double tol, int max_iter, int threads, std::uint64_t seed,
+                        nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     const Atoms atoms{static_cast<Index>(sets.shape(0)), n_labels, bit_sets(sets)};
     const SeparationRows data{bit_sets(positive), bit_sets(negative), view(cost)};

@@ -60,7 +60,8 @@ class SetFeatures {
     explicit SetFeatures(const Sets& sets) : s_(sets), unit(sets.unit) {
         const Index L = s_.labels;
         constant_ = L, sum_singles_ = L + 1, all_ = L + 2, first_pair_ = L + 3;
-        sum_pairs_ = first_pair_ + s_.pairs, pair_sums_ = sum_pairs_ + 1, minus_ = pair_sums_ + L, sum_minus_ = minus_ + L;
+        sum_pairs_ = first_pair_ + s_.pairs, pair_sums_ = sum_pairs_ + 1, minus_ = pair_sums_ + L,
+        sum_minus_ = minus_ + L;
         all_pairs_ = sum_minus_ + 1;
     }
     Index rows() const { return s_.c2 > 0 ? all_pairs_ + 1 : first_pair_; }
@@ -113,7 +114,8 @@ class SetFeatures {
 
   private:
     std::span<const std::int32_t> members(Index atom) const {
-        const auto begin = s_.offsets[static_cast<std::size_t>(atom)], end = s_.offsets[static_cast<std::size_t>(atom + 1)];
+        const auto begin = s_.offsets[static_cast<std::size_t>(atom)],
+                   end = s_.offsets[static_cast<std::size_t>(atom + 1)];
         return s_.members.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     }
     template <class Visit>

@@ -7,8 +7,8 @@
 
 namespace multimargin {
 
-// The level theta >= 0 at which the sum of (v - theta)_+ is `cost`, 0 if the sum is below it at theta = 0. Newton steps on
-// a convex decreasing function from the left: monotone, finitely many. each(add) calls add(v) for every value.
+// The level theta >= 0 at which the sum of (v - theta)_+ is `cost`, 0 if the sum is below it at theta = 0. Newton steps
+// on a convex decreasing function from the left: monotone, finitely many. each(add) calls add(v) for every value.
 template <class Each>
 double simplex_level(double cost, Each&& each) {
     double theta = 0.0;
@@ -24,7 +24,8 @@ double simplex_level(double cost, Each&& each) {
     return theta;
 }
 
-// In place: the nearest point of {signs o z}, z >= 0, with the sum of z over either sign at most cost; 0 where sign is 0.
+// In place: the nearest point of {signs o z}, z >= 0, with the sum of z over either sign at most cost; 0 where sign is
+// 0.
 inline void project_signed_row(std::span<double> values, const std::int8_t* signs, double cost) {
     for (const int side : {1, -1}) {
         const double theta = simplex_level(cost, [&](auto&& add) {

@@ -11,18 +11,18 @@
 //
 // With the labels themselves as atoms and R = I + 11' this is CSRL (Guo and Schuurmans, 2013).
 //
-// The vectors psi are never formed. An atom has sparse entries `update` and `score` (label_features.hpp): adding D_ij adds
-// D_ij update_jf x_i to row W_f of the state, and U_ij = sum_f score_jf W_f.x_i. Hence R_jk = score_j.update_k.
+// The vectors psi are never formed. An atom has sparse entries `update` and `score` (label_features.hpp): adding D_ij
+// adds D_ij update_jf x_i to row W_f of the state, and U_ij = sum_f score_jf W_f.x_i. Hence R_jk = score_j.update_k.
 //
 // Method: column generation. A scan, at fixed and freshly summed W, looks at every atom of every row; it gives the
 // exact certificate and adds the best atoms to the lists of the rows. Between scans, sweeps visit the rows in random
 // order and maximise over the lists alone, reading only the rows of W which the listed atoms use. Lists lose an atom
 // only when its weight is zero. A row is solved exactly if R = I + 11', else by pairwise steps.
 //
-// Certificate: gap = sum_i [c_i max(0, max_P g+) - sum O g+] + [c_i max(0, max_N g-) - sum G g-], g+ = 1 - U, g- = 1 + U;
-// dual = sum z - 1/2 sum D o U; primal = dual + gap. All terms of the gap are >= 0.
-// Cost: a scan rows x (state rows x entries of x + entries of the allowed atoms), on all threads; a sweep rows x (listed
-// state rows x entries of x), on one. Results do not depend on the number of threads.
+// Certificate: gap = sum_i [c_i max(0, max_P g+) - sum O g+] + [c_i max(0, max_N g-) - sum G g-], g+ = 1 - U, g- = 1 +
+// U; dual = sum z - 1/2 sum D o U; primal = dual + gap. All terms of the gap are >= 0. Cost: a scan rows x (state rows
+// x entries of x + entries of the allowed atoms), on all threads; a sweep rows x (listed state rows x entries of x), on
+// one. Results do not depend on the number of threads.
 
 #include <algorithm>
 #include <array>
@@ -231,17 +231,23 @@ class SeparationSolver {
         for (Index i = 0; i < x.rows(); ++i) norms_.push_back(squared_norm(x.row(i)) + bias * bias);
     }
 
-    // Starts from given dual variables D (rows x atoms); weights beyond the cost of a row are scaled back.
+    // Starts from given dual variables D (rows x atoms); weights beyond the cost of a row are scaled back, and atoms
+    // which do not belong to a row are left out.
     void start_from(const DualVariables& D) {
         for (Index i = 0; i < x_.rows(); ++i) {
             const auto row = static_cast<std::size_t>(i);
-            const auto begin = static_cast<std::size_t>(D.offsets[row]), end = static_cast<std::size_t>(D.offsets[row + 1]);
+            const auto begin = static_cast<std::size_t>(D.offsets[row]),
+                       end = static_cast<std::size_t>(D.offsets[row + 1]);
             double sum[2] = {0.0, 0.0};
-            for (auto k = begin; k < end; ++k) sum[D.values[k] < 0] += std::abs(D.values[k]);
             for (auto k = begin; k < end; ++k) {
-                const double value = D.values[k], total = sum[value < 0], cost = rows_.cost[row];
-                const double scale = total > cost ? cost / total * (1 - 1e-15) : 1.0;
-                if (value != 0) list(i).push_back({D.atoms[k], value < 0 ? -1.0 : 1.0, std::abs(value) * scale});
+                const double side = D.values[k] < 0 ? -1.0 : 1.0, weight = std::abs(D.values[k]);
+                if (weight == 0 || side_of(i, D.atoms[k]) != side) continue;
+                list(i).push_back({D.atoms[k], side, weight});
+                sum[side < 0] += weight;
+            }
+            for (Entry& e : list(i)) {
+                const double total = sum[e.side < 0], cost = rows_.cost[row];
+                if (total > cost) e.weight *= cost / total * (1 - 1e-15);
             }
         }
     }
@@ -285,6 +291,12 @@ class SeparationSolver {
     static constexpr Index block_rows = 32;
 
     std::vector<Entry>& list(Index i) { return lists_[static_cast<std::size_t>(i)]; }
+    // +1 for atoms within the labels of the row, -1 for those within the labels it lacks, else 0.
+    MULTIMARGIN_INLINE double side_of(Index i, Index atom) const {
+        if (atom < atoms_.labels) return rows_.positive.has(i, atom) ? 1.0 : rows_.negative.has(i, atom) ? -1.0 : 0.0;
+        const std::uint64_t* set = atoms_.sets[atom];
+        return rows_.positive.contains(i, set) ? 1.0 : rows_.negative.contains(i, set) ? -1.0 : 0.0;
+    }
     double score(Index atom, const double* scores) const {
         double sum = 0.0;
         features_.score(atom, [&](Index f, double value) { sum += value * scores[f]; });
@@ -343,11 +355,8 @@ class SeparationSolver {
         }
         Shortlist best[2];
         for (Index j = 0; j < atoms_.count; ++j) {
-            const bool on = j < atoms_.labels ? rows_.positive.has(i, j) : rows_.positive.contains(i, atoms_.sets[j]);
-            if (!on && !(j < atoms_.labels ? rows_.negative.has(i, j) : rows_.negative.contains(i, atoms_.sets[j])))
-                continue;
-            const double U = score(j, scores);
-            best[!on].offer(static_cast<std::int32_t>(j), on ? 1.0 - U : 1.0 + U);
+            const double side = side_of(i, j);
+            if (side != 0) best[side < 0].offer(static_cast<std::int32_t>(j), 1.0 - side * score(j, scores));
         }
         dual = used[0] + used[1] - half;
         gap = 0.0;
@@ -427,8 +436,8 @@ class SeparationSolver {
                 if (place < 0) place = 0, needed_.push_back(static_cast<std::int32_t>(f));
             });
         values_.resize(needed_.size());
-        Kernels::scores(x_.row(i), state_.data(), features_.rows(), x_.cols(), bias_, needed_.data(), static_cast<int>(needed_.size()),
-                        values_.data());
+        Kernels::scores(x_.row(i), state_.data(), features_.rows(), x_.cols(), bias_, needed_.data(),
+                        static_cast<int>(needed_.size()), values_.data());
         for (std::size_t c = 0; c < needed_.size(); ++c) {
             local_[static_cast<std::size_t>(needed_[c])] = values_[c];
             place_[static_cast<std::size_t>(needed_[c])] = -1;
@@ -461,8 +470,8 @@ class SeparationSolver {
         });
     }
     void apply_changes(Index i) {
-        Kernels::add(x_.row(i), state_.data(), features_.rows(), x_.cols(), bias_, changed_.data(), static_cast<int>(changed_.size()),
-                     change_.data());
+        Kernels::add(x_.row(i), state_.data(), features_.rows(), x_.cols(), bias_, changed_.data(),
+                     static_cast<int>(changed_.size()), change_.data());
         for (const auto f : changed_) place_[static_cast<std::size_t>(f)] = -1;
         changed_.clear();
         change_.clear();

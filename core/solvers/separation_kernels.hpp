@@ -1,6 +1,6 @@
 #pragma once
-// The memory-bound loops of separation.hpp, over a state W of `features` x (cols + 1) numbers; the last column belongs to
-// the constant feature `bias`:
+// The memory-bound loops of separation.hpp, over a state W of `features` x (cols + 1) numbers; the last column belongs
+// to the constant feature `bias`:
 //
 //   scores      out[c] = W[f_c].(x, bias)                      for listed features
 //   add         W[f_c] += amount[c] (x, bias)
@@ -60,8 +60,8 @@ struct SeparationKernels<DenseRow<T>> {
                                         const std::int32_t* listed, int count, double* out) {
         for (int c = 0; c < count; ++c) out[c] = row_dot(row, W + listed[c] * (cols + 1), bias);
     }
-    MULTIMARGIN_SIMD static void add(const Row& row, double* W, Index, Index cols, double bias, const std::int32_t* listed,
-                                     int count, const double* amounts) {
+    MULTIMARGIN_SIMD static void add(const Row& row, double* W, Index, Index cols, double bias,
+                                     const std::int32_t* listed, int count, const double* amounts) {
         const T* x = row.values.data();
         for (int c = 0; c < count; ++c) {
             const double amount = amounts[c];

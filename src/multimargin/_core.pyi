@@ -62,6 +62,7 @@ def stratify(
     shuffle: bool,
     fold_of_row: NDArray[np.int32],
 ) -> None: ...
+
 Floats = NDArray[np.float64]
 Csr = tuple[Floats, NDArray[np.int32], NDArray[np.int64]]
 LabelRows = tuple[NDArray[np.int32], NDArray[np.int64]]

@@ -245,10 +245,7 @@ class LabelAtoms:
     @cached_property
     def normalized_gram(self) -> NDArray[np.float64]:
         r"""Matrix of :math:`\kappa(s_j, s_k) / (a_j a_k)`."""
-        Q = self.kernel(self.sets, self.sets)
-        if isinstance(self.kernel, FunctionKernel):
-            _check_admissible(Q, self.sets)
-        return np.asarray(Q / np.outer(self.a, self.a))
+        return np.asarray(self.kernel(self.sets, self.sets) / np.outer(self.a, self.a))
 
     def coupling(self) -> NDArray[np.float64]:
         r"""Matrix R of :math:`\kappa(s_j, s_k) / (a_j a_k) + 1`."""
@@ -269,7 +266,7 @@ class LabelAtoms:
         return sp.csr_array(sp.diags_array(1.0 / self.a) @ values)
 
     def bits(self) -> NDArray[np.uint64]:
-        """The sets as bits, for the native core."""
+        """Return the sets as bits, for the native core."""
         return pack_sets(self.sets)
 
     def features(self) -> tuple[Any, ...] | NDArray[np.float64]:
@@ -349,18 +346,16 @@ def label_atoms(
     order = np.argsort(first)
     units = sp.csr_array(sp.identity(n_labels, format="csr"))
     sets = sp.csr_array(sp.vstack([units, larger[np.sort(first)]], format="csr"))
+    if isinstance(kernel, FunctionKernel):
+        _check_admissible(kernel(sets, sets), sets)
     larger_counts = np.bincount(group.ravel(), weights=counts[sizes > 1], minlength=len(first))[order]
     multiplicity = np.concatenate([multiplicity, larger_counts])
     a = _mass(sets, multiplicity, kernel) / (float(weight.sum()) + 1.0)
-    if np.any(a <= 0):
-        label = int(np.argmin(a))
-        msg = f"The label kernel of label set {sets[[label]].indices.tolist()} with itself and its subsets must be > 0."
-        raise InputError(msg)
     return LabelAtoms(kernel, sets, multiplicity, a)
 
 
 def pack_sets(sets: sp.csr_array) -> NDArray[np.uint64]:
-    """Sets as bits, 64 labels to a word."""
+    """Pack sets into bits, 64 labels to a word."""
     n, n_labels = sets.shape
     words = max(1, -(-n_labels // 64))
     bits = np.zeros((n, words * 8), dtype=np.uint8)

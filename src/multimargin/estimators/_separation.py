@@ -1,8 +1,8 @@
 r"""Solvers of calibrated separation over label-set atoms (problem and notation: core/solvers/separation.hpp).
 
-Two methods reach the same optimum. ``rows`` (native) visits row after row, with growing lists of atoms; it takes any number
-of rows. ``admm`` (here) works with whole matrices in the eigenbases of K and R; it needs few passes whatever the conditioning,
-but every pass costs :math:`t n (t + n)` for t rows and n atoms.
+Two methods reach the same optimum. ``rows`` (native) visits row after row, with growing lists of atoms; it takes any
+number of rows. ``admm`` (here) works with whole matrices in the eigenbases of K and R; it minds bad scaling less, but
+every pass costs :math:`t n (t + n)` for t rows and n atoms.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin import _core
+from multimargin.errors import InputError
 from multimargin.estimators._base import Solution
 from multimargin.estimators._monitor import Monitor
 from multimargin.kernels import gram_factor
@@ -79,6 +80,12 @@ class SeparationProblem:
         """Eigenvectors (n_samples, rank) and eigenvalues of K that are not zero."""
         if self.K is not None:
             values, vectors = scipy.linalg.eigh(self.K)
+            if values[0] < -1e-7 * np.abs(values).max():
+                msg = (
+                    f"The kernel matrix must be positive semidefinite; its smallest eigenvalue is {values[0]:.3g}, its "
+                    f"largest {values[-1]:.3g}. Use a kernel that is positive semidefinite."
+                )
+                raise InputError(msg)
         else:
             X = self.X.toarray() if sp.issparse(self.X) else self.X
             X = np.column_stack([X.astype(np.float64), np.full(len(X), self.bias)])
@@ -152,7 +159,10 @@ def _solve_admm(
 ) -> tuple[sp.csr_array, Solution]:
     r"""Alternating direction method of multipliers.
 
-    With all costs divided by their largest, c: maximise :math:`\langle S, D \rangle - \tfrac c2 \operatorname{tr}(D' K D R)`
+    With all costs divided by their largest, c: maximise
+
+    .. math:: \langle S, D \rangle - \tfrac c2 \operatorname{tr}(D' K D R)
+
     over feasible D, S being the signs of the atoms. D is split into a copy which meets the quadratic, in closed form in
     the eigenbases, and one which is feasible, a projection. The penalty rho keeps both residuals in step; changing it
     costs nothing in the eigenbasis. The certificate belongs to the feasible copy.
@@ -166,11 +176,15 @@ def _solve_admm(
     H = c * np.outer(lk, lr)
     rho = 0.05 * float(np.sqrt(np.median(H) * H.max())) if H.size else 1.0
 
+    def product(D: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(Vk @ (H * (Vk.T @ D @ Vr)) @ Vr.T)
+
     def certificate(D: NDArray[np.float64]) -> tuple[float, float]:
-        U = Vk @ (H * (Vk.T @ D @ Vr)) @ Vr.T
+        U = product(D)
         g = signs * (1.0 - signs * U)  # derivative with respect to D
-        best = np.maximum(0.0, np.where(signs > 0, g, 0.0).max(axis=1)), np.maximum(
-            0.0, np.where(signs < 0, -g, 0.0).max(axis=1)
+        best = (
+            np.maximum(0.0, np.where(signs > 0, g, 0.0).max(axis=1)),
+            np.maximum(0.0, np.where(signs < 0, -g, 0.0).max(axis=1)),
         )
         gap = float(cost @ (best[0] + best[1]) - np.sum(D * g))
         dual = float(np.sum(signs * D) - 0.5 * np.sum(D * U))
@@ -180,8 +194,8 @@ def _solve_admm(
     if start is not None:
         w = start.toarray() / c
         _core.project_signed(w, signs, cost)
-    mu = np.zeros_like(w)
     linear = signs.astype(np.float64)
+    mu = np.zeros_like(w) if start is None else (linear - product(w)) / rho
     for pass_ in range(1, limits.max_iter + 1):
         q = w - mu + linear / rho
         z = q - Vk @ ((Vk.T @ q @ Vr) * (H / (H + rho))) @ Vr.T
@@ -203,20 +217,20 @@ def _solve_admm(
             if converged or stopped or late or pass_ == limits.max_iter:
                 status = "converged" if converged else "stopped" if stopped else "time_limit" if late else "max_iter"
                 return sp.csr_array(c * w), Solution(primal, dual, pass_, status)
-            factor = _balance(z - w, w - before, w, mu)
+            factor = _balance(z - w, w - before, w, max(_norm(mu), 0.01 * _norm(linear) / rho))
             rho *= factor
             mu /= factor
     raise AssertionError
 
 
-def _balance(primal: Any, dual: Any, w: Any, mu: Any) -> float:
+def _balance(primal: Any, dual: Any, w: Any, mu: float) -> float:
     """Factor of the penalty that brings the relative residuals together; 1 while they are within a factor of 5."""
-    ratio = (_norm(primal) / _norm(w)) / (_norm(dual) / _norm(mu))
+    ratio = (_norm(primal) / _norm(w)) / (_norm(dual) / mu)
     return float(np.clip(np.sqrt(ratio), 0.2, 5.0)) if ratio > 5 or ratio < 0.2 else 1.0
 
 
 def _norm(v: NDArray[np.float64]) -> float:
-    return max(float(np.linalg.norm(v)), 1e-300)
+    return max(float(np.linalg.norm(v)), 1e-30)
 
 
 def _nonzero(vectors: Any, values: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -15,7 +15,7 @@ from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import Limits, SeparationProblem, solve_separation
-from multimargin.kernels import KERNELS, InputKernel, input_kernel
+from multimargin.kernels import KERNELS, input_kernel
 from multimargin.label_kernels import LabelAtoms, check_label_kernel, label_atoms, single_labels
 
 __all__ = ["CalibratedSeparationClassifier", "OutputKernelClassifier"]
@@ -53,7 +53,7 @@ class _SeparationModel(MultilabelClassifier):
         return tags
 
     def threshold_function(self, X: Any) -> NDArray[Any]:
-        """Reference score of each row; a label is predicted where its own score is above it.
+        """Compute the reference score of each row; a label is predicted where its own score is above it.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class _SeparationModel(MultilabelClassifier):
         raise AssertionError
 
     def _decision_scale(self, atoms: LabelAtoms) -> NDArray[np.float64]:
-        """What label scores are divided by before they are compared with the reference score."""
+        """Return what label scores are divided by before they are compared with the reference score."""
         return atoms.a[: atoms.n_labels]
 
     def _check_problem(self, problem: Problem) -> None:
@@ -213,9 +213,9 @@ class CalibratedSeparationClassifier(_SeparationModel):
         + \sum_i c_i \Big[\max\big(0, \max_{l \in y_i} 1 + (u - w_l)^\top x_i\big)
         + \max\big(0, \max_{l \notin y_i} 1 + (w_l - u)^\top x_i\big)\Big]
 
-    where :math:`c_i = C \cdot \text{weight}_i`. A row pays for its worst present and its worst absent label, not for every
-    wrong cell as in :class:`LinearM3L`. A label is predicted where its score is above the reference. At the optimum
-    :math:`u = -\sum_l w_l`: raising every label lowers none, but moves the threshold.
+    where :math:`c_i = C \cdot \text{weight}_i`. A row pays for its worst present and its worst absent label, not for
+    every wrong cell as in :class:`LinearM3L`. A label is predicted where its score is above the reference. At the
+    optimum :math:`u = -\sum_l w_l`.
 
     An unknown label (NaN) is neither among the present nor among the absent ones of its row.
 
@@ -225,8 +225,8 @@ class CalibratedSeparationClassifier(_SeparationModel):
         Cost of an error; the authors' alpha is 1/C. Larger C fits the training labels harder.
     kernel : {"linear", "rbf", "poly", "laplacian", "chi2", "precomputed"} or callable, default="linear"
         Kernel of the inputs: :math:`x \cdot z`, :math:`e^{-\gamma |x-z|^2}`, :math:`(\gamma x \cdot z + c_0)^d`,
-        :math:`e^{-\gamma |x-z|_1}`, :math:`e^{-\gamma \sum (x-z)^2/(x+z)}`, a matrix of values given as X, or a function
-        of two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
+        :math:`e^{-\gamma |x-z|_1}`, :math:`e^{-\gamma \sum (x-z)^2/(x+z)}`, a matrix of values given as X, or a
+        function of two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
     gamma : "scale", "auto" or float, default="scale"
         ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``.
     kernel_degree : int, default=3
@@ -295,8 +295,8 @@ class CalibratedSeparationClassifier(_SeparationModel):
 
     Notes
     -----
-    A pass of ``"rows"`` costs a multiply-add per entry of X and label that is near its margin; every few passes, one per
-    entry of X and label. There is no 1/n in front of the loss: with twice the rows, half the C gives the same model.
+    A pass of ``"rows"`` costs a multiply-add per entry of X and label that is near its margin; every few passes, one
+    per entry of X and label. There is no 1/n in front of the loss: with twice the rows, half the C gives the same model.
     Weights of single cells and ``class_weight`` have no meaning here, since a row pays for its worst label only.
 
     References
@@ -372,8 +372,8 @@ class OutputKernelClassifier(_SeparationModel):
         + \sum_i c_i \Big[\max\big(0, \max_{s_j \subseteq y_i} 1 + u^\top x_i - f_j(x_i) / a_j\big)
         + \max\big(0, \max_{s_j \subseteq \bar y_i} 1 + f_j(x_i) / a_j - u^\top x_i\big)\Big]
 
-    where :math:`\bar y_i` are the labels row i lacks and :math:`c_i = C \cdot \text{weight}_i`. Pairs of labels that occur,
-    or are absent, together so share strength. With the linear label kernel this is
+    where :math:`\bar y_i` are the labels row i lacks and :math:`c_i = C \cdot \text{weight}_i`. Labels that occur, or
+    are absent, together so share strength. With the linear label kernel this is
     :class:`CalibratedSeparationClassifier`.
 
     Parameters
@@ -381,19 +381,19 @@ class OutputKernelClassifier(_SeparationModel):
     C : float, default=1.0
         Cost of an error; the authors' alpha is 1/C. Larger C fits the training labels harder.
     label_kernel : {"poly", "cosine", "exp", "jaccard"}, LabelKernel or callable, default="poly"
-        Kernel between label sets; see :mod:`multimargin.label_kernels`. It must be positive exactly for sets that share a
-        label: RBF kernels, and polynomials with a constant, are refused.
+        Kernel between label sets; see :mod:`multimargin.label_kernels`. It must be positive exactly for sets that share
+        a label: RBF kernels, and polynomials with a constant, are refused.
     degree : int, default=2
         Degree of the polynomial label kernel.
     weights : sequence of float, optional
         Weights of its powers 1, ..., degree. By default all equal, with sum 1.
     rule : {"consistent", "paper"}, default="consistent"
-        What is compared with the reference score: label scores on the scale on which margins were trained, or as they are,
-        as in the paper. For polynomials they differ by the sum of the weights; with sum 1 not at all.
+        What is compared with the reference score: label scores on the scale on which margins were trained, or as they
+        are, as in the paper. For polynomials they differ by the sum of the weights; with sum 1 not at all.
     kernel : {"linear", "rbf", "poly", "laplacian", "chi2", "precomputed"} or callable, default="linear"
         Kernel of the inputs: :math:`x \cdot z`, :math:`e^{-\gamma |x-z|^2}`, :math:`(\gamma x \cdot z + c_0)^d`,
-        :math:`e^{-\gamma |x-z|_1}`, :math:`e^{-\gamma \sum (x-z)^2/(x+z)}`, a matrix of values given as X, or a function
-        of two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
+        :math:`e^{-\gamma |x-z|_1}`, :math:`e^{-\gamma \sum (x-z)^2/(x+z)}`, a matrix of values given as X, or a
+        function of two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
     gamma : "scale", "auto" or float, default="scale"
         ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``.
     kernel_degree : int, default=3
@@ -462,8 +462,8 @@ class OutputKernelClassifier(_SeparationModel):
 
     Notes
     -----
-    Polynomials of degree up to 2 with a linear input kernel keep one row of ``n_features`` weights per label and per pair of
-    labels that occurs together, and scale to tens of thousands of rows. Other label kernels hold an
+    Polynomials of degree up to 2 with a linear input kernel keep one row of ``n_features`` weights per label and per
+    pair of labels that occurs together, and scale to tens of thousands of rows. Other label kernels hold an
     ``n_atoms x n_atoms`` matrix. A row of weight 2 is two rows, also in the mean v.
 
     With the paper's rule, weights with a larger sum lower the threshold and predict more labels; much of the published
