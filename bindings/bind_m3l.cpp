@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "bindings/arrays.hpp"
+#include "bindings/m3l_arguments.hpp"
 #include "bindings/python_control.hpp"
 #include "core/solvers/m3l_coupled.hpp"
 #include "core/solvers/m3l_separable.hpp"
@@ -12,34 +12,6 @@ namespace nb = nanobind;
 using namespace multimargin;
 
 namespace {
-
-const char* name_of(Status status) {
-    switch (status) {
-        case Status::converged: return "converged";
-        case Status::max_iter: return "max_iter";
-        case Status::time_limit: return "time_limit";
-        default: return "stopped";
-    }
-}
-
-CellList cell_list(const nb::object& pair, Index rows) {
-    if (pair.is_none()) return {};
-    const auto offsets = nb::cast<Vector<std::int64_t>>(pair[0]);
-    const auto labels = nb::cast<Vector<std::int32_t>>(pair[1]);
-    if (static_cast<Index>(offsets.shape(0)) != rows + 1) throw std::invalid_argument("cell list does not fit the rows");
-    return {view(offsets), view(labels)};
-}
-
-// Everything about the labels, held by Python for the duration of the call.
-template <class T>
-LabelCells<T> label_cells(Index rows, Index labels, const nb::object& positives, const nb::object& missing,
-                          const nb::tuple& costs) {
-    const auto row = nb::cast<Vector<T>>(costs[0]), positive = nb::cast<Vector<T>>(costs[1]),
-               negative = nb::cast<Vector<T>>(costs[2]);
-    const T* cells = costs[3].is_none() ? nullptr : nb::cast<Matrix<T>>(costs[3]).data();
-    return LabelCells<T>(rows, labels, cell_list(positives, rows), cell_list(missing, rows),
-                         CellCosts<T>{view(row), view(positive), view(negative), cells});
-}
 
 struct Call {
     const M3LParams& params;
@@ -64,7 +36,7 @@ nb::dict run(Engine& engine, Index rows, Index labels, const Call& call, nb::obj
     out["passes"] = result.passes;
     out["status"] = name_of(result.status);
     out["weights"] = weights(engine, cols, width);
-    out["beta"] = call.keep_beta ? new_array<T>({static_cast<std::size_t>(rows), static_cast<std::size_t>(labels)},
+    out["beta"] = call.keep_beta || result.status == Status::hand_over ? new_array<T>({static_cast<std::size_t>(rows), static_cast<std::size_t>(labels)},
                                                 [&](T* beta) { engine.copy_beta(beta); })
                                  : nb::none();
     return out;
@@ -101,10 +73,10 @@ nb::dict solve_coupled(const X& x, const LabelCells<typename X::value_type>& lab
 
 // prior: None, (R,), (F, F', d) or (F, F', None)
 nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
-                        nb::object prior, double bias, bool prior_margins, nb::object start, bool keep_beta, double tol,
+                        nb::object prior, double bias, bool prior_margins, nb::object start, bool keep_beta, bool may_hand_over, double tol,
                         int max_iter, int threads, std::uint64_t seed, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
-    const M3LParams params{tol, max_iter, threads, seed};
+    const M3LParams params{tol, max_iter, threads, seed, may_hand_over};
     const Call call{params, control, start, keep_beta};
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
@@ -134,6 +106,6 @@ nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, 
 void bind_m3l(nb::module_& m) {
     m.def("fit_linear_m3l", &fit_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
           nb::arg("missing").none(), nb::arg("costs"), nb::arg("prior").none(), nb::arg("bias"), nb::arg("prior_margins"),
-          nb::arg("start").none(), nb::arg("keep_beta"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
+          nb::arg("start").none(), nb::arg("keep_beta"), nb::arg("may_hand_over"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
           nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
 }

@@ -35,19 +35,6 @@ nb::tuple dual_variables(const Solver& solver, Index rows) {
             {n}, [&](double* v) { visit([&](Index k, Index, const Entry& e) { v[k] = e.side * e.weight; }); }));
 }
 
-const char* name_of(Status status) {
-    switch (status) {
-        case Status::converged:
-            return "converged";
-        case Status::max_iter:
-            return "max_iter";
-        case Status::time_limit:
-            return "time_limit";
-        default:
-            return "stopped";
-    }
-}
-
 struct Call {
     const Atoms& atoms;
     const SeparationRows& data;

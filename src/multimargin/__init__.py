@@ -1,9 +1,13 @@
 """Max-margin multi-label learning: certified solutions behind scikit-learn's interface."""
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from multimargin import label_kernels, priors
-from multimargin.estimators import CalibratedSeparationClassifier, LinearM3L, OutputKernelClassifier
+if TYPE_CHECKING:
+    from multimargin import label_kernels, priors
+    from multimargin.estimators import CalibratedSeparationClassifier, LinearM3L, OutputKernelClassifier
+    from multimargin.persistence import load, save
 
 __version__ = version("multimargin")
 __all__ = [
@@ -12,5 +16,33 @@ __all__ = [
     "OutputKernelClassifier",
     "__version__",
     "label_kernels",
+    "load",
     "priors",
+    "save",
 ]
+
+_HOMES = {
+    "CalibratedSeparationClassifier": "estimators",
+    "LinearM3L": "estimators",
+    "OutputKernelClassifier": "estimators",
+    "load": "persistence",
+    "save": "persistence",
+}
+_ROOMS = ("datasets", "label_kernels", "metrics", "model_selection", "plots", "priors")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that the command answers at once."""
+    if name in _HOMES:
+        value = getattr(import_module(f"multimargin.{_HOMES[name]}"), name)
+    elif name in _ROOMS:
+        value = import_module(f"multimargin.{name}")
+    else:
+        msg = f"module 'multimargin' has no attribute {name!r}"
+        raise AttributeError(msg)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_ROOMS})

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier, _core
+from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier, _core, load, save
 from multimargin.errors import InputError
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import Limits, SeparationProblem, solve_separation
@@ -293,6 +293,27 @@ def test_predictions_by_kernel_come_in_blocks(rng, monkeypatch):
     expected = model.decision_function(X)
     monkeypatch.setattr("multimargin.estimators._base.BLOCK_BYTES", 8 * 50)
     np.testing.assert_allclose(model.decision_function(X), expected)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+def test_saved_models_predict_the_same(rng, tmp_path, kernel):
+    X, Y = make_problem(rng)
+    X = X @ X.T if kernel == "precomputed" else X
+    model = OutputKernelClassifier(kernel=kernel, label_kernel=Polynomial((1.0, 2.0))).fit(X, Y)
+    save(model, tmp_path / "model.mm")
+    again = load(tmp_path / "model.mm")
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(again.threshold_function(X), model.threshold_function(X))
+
+
+@pytest.mark.parametrize("Estimator", BOTH)
+def test_refit_with_another_kernel_leaves_nothing_behind(rng, Estimator):
+    X, Y = make_problem(rng)
+    model = Estimator(kernel="rbf").fit(X, Y)
+    assert not hasattr(model, "coef_")
+    model.set_params(kernel="linear").fit(X, Y)
+    assert not hasattr(model, "dual_coef_")
+    assert model.coef_.shape == (4, 4)
 
 
 @pytest.mark.parametrize("Estimator", BOTH)

@@ -15,7 +15,7 @@ from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import Limits, SeparationProblem, solve_separation
-from multimargin.kernels import KERNELS, input_kernel
+from multimargin.kernels import KERNELS, InputKernel, input_kernel
 from multimargin.label_kernels import LabelAtoms, check_label_kernel, label_atoms, single_labels
 
 __all__ = ["CalibratedSeparationClassifier", "OutputKernelClassifier"]
@@ -65,7 +65,7 @@ class _SeparationModel(MultilabelClassifier):
             The label scores themselves are ``decision_function(X) + threshold_function(X)[:, None]``.
         """
         check_is_fitted(self)
-        return self._linear_part(self._check_X(X), self._threshold[:, None], self._threshold_intercept)[:, 0]
+        return self._linear_part(self._check_X(X), self.threshold_coef_[:, None], self.threshold_intercept_)[:, 0]
 
     def _atoms(self, positives: sp.csr_array, negatives: sp.csr_array, weight: NDArray[np.float64]) -> LabelAtoms:
         raise AssertionError
@@ -99,7 +99,7 @@ class _SeparationModel(MultilabelClassifier):
         cost = problem.costs.row.astype(np.float64)
         informative = np.diff(positives.indptr) + np.diff(negatives.indptr) > 0
         rows = np.flatnonzero((cost > 0) & informative)
-        self._kernel_ = input_kernel(self.kernel, problem.X, self.gamma, self.kernel_degree, self.coef0)
+        self.gamma_ = input_kernel(self.kernel, problem.X, self.gamma).gamma
         bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
         if not len(rows):
             empty = np.zeros((0, problem.labels.n_labels))
@@ -126,13 +126,16 @@ class _SeparationModel(MultilabelClassifier):
             self._dual = (D, problem.labels.positives.shape, self.C)
         return solution
 
+    def _input_kernel(self) -> InputKernel:
+        return InputKernel(self.kernel, self.gamma_, self.kernel_degree, self.coef0)
+
     def _inputs(self, X: Any, rows: NDArray[np.intp], bias: float) -> tuple[Any, NDArray[np.float64] | None]:
         if self.kernel == "linear":
             return X[rows], None
         if self.kernel == "precomputed":
             X = X.toarray() if sp.issparse(X) else X
             return None, X[np.ix_(rows, rows)].astype(np.float64) + bias**2
-        return None, self._kernel_(X[rows], X[rows]) + bias**2
+        return None, self._input_kernel()(X[rows], X[rows]) + bias**2
 
     def _start(self, D_shape: tuple[int, int]) -> sp.csr_array | None:
         """Dual variables of the last fit; the ones at their bound move with it when C changes."""
@@ -152,16 +155,18 @@ class _SeparationModel(MultilabelClassifier):
         """Keep the coefficients of the decisions and of the reference score."""
         dtype = problem.dtype
         self.intercept_ = (bias**2 * decision.sum(axis=0)).astype(dtype)
-        self._threshold_intercept = float(bias**2 * threshold.sum())
+        self.threshold_intercept_ = float(bias**2 * threshold.sum())
+        for name in ("coef_", "support_", "support_vectors_", "dual_coef_"):
+            vars(self).pop(name, None)  # of an earlier fit with another kernel
         if self.kernel == "linear":
             X = problem.X[rows]
             self.coef_ = np.ascontiguousarray(safe_sparse_dot(X.T, decision, dense_output=True).T, dtype=dtype)
-            self._threshold = np.asarray(X.T @ threshold, dtype=dtype)
+            self.threshold_coef_ = np.asarray(X.T @ threshold, dtype=dtype)
             return
         used = (decision != 0).any(axis=1) | (threshold != 0)
         self.support_ = rows[used]
         self.dual_coef_ = decision[used].astype(dtype)
-        self._threshold = threshold[used].astype(dtype)
+        self.threshold_coef_ = threshold[used].astype(dtype)
         if self.kernel != "precomputed":
             self.support_vectors_ = problem.X[self.support_]
 
@@ -171,7 +176,7 @@ class _SeparationModel(MultilabelClassifier):
         if self.kernel == "precomputed":
             return np.asarray(safe_sparse_dot(X[:, self.support_], coefficients, dense_output=True) + intercept)
         blocks = [
-            self._kernel_(X[rows], self.support_vectors_) @ coefficients
+            self._input_kernel()(X[rows], self.support_vectors_) @ coefficients
             for rows in row_blocks(X.shape[0], max(1, len(self.support_)))
         ]
         return np.asarray(np.vstack(blocks) + intercept)
@@ -272,6 +277,12 @@ class CalibratedSeparationClassifier(_SeparationModel):
         Their coefficients in the decisions.
     intercept_ : ndarray of shape (n_labels,)
         Intercepts of the decisions.
+    threshold_coef_ : ndarray of shape (n_features,) or (n_support,)
+        Weights, or coefficients of the support, of the reference score.
+    threshold_intercept_ : float
+        Its intercept.
+    gamma_ : float
+        The gamma of the kernel.
     n_atoms_ : int
         Number of label sets with dual variables.
     certificate_ : Certificate
@@ -296,8 +307,8 @@ class CalibratedSeparationClassifier(_SeparationModel):
     Notes
     -----
     A pass of ``"rows"`` costs a multiply-add per entry of X and label that is near its margin; every few passes, one
-    per entry of X and label. There is no 1/n in front of the loss: with twice the rows, half the C gives the same model.
-    Weights of single cells and ``class_weight`` have no meaning here, since a row pays for its worst label only.
+    per entry of X and label. There is no 1/n in front of the loss: with twice the rows, half the C gives the same
+    model. Weights of single cells and ``class_weight`` have no meaning here, since a row pays for its worst label only.
 
     References
     ----------
@@ -439,6 +450,12 @@ class OutputKernelClassifier(_SeparationModel):
         Their coefficients in the decisions.
     intercept_ : ndarray of shape (n_labels,)
         Intercepts of the decisions.
+    threshold_coef_ : ndarray of shape (n_features,) or (n_support,)
+        Weights, or coefficients of the support, of the reference score.
+    threshold_intercept_ : float
+        Its intercept.
+    gamma_ : float
+        The gamma of the kernel.
     n_atoms_ : int
         Number of label sets with dual variables.
     certificate_ : Certificate
