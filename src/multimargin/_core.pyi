@@ -34,6 +34,19 @@ def fit_linear_m3l(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+def fit_rank_svm(
+    rows: Rows,
+    n_labels: int,
+    positive: Cells,
+    negative: Cells,
+    cost: NDArray[np.float64],
+    bias: float,
+    tol: float,
+    max_iter: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
 def fit_separation(
     rows: Rows,
     sets: NDArray[np.uint64],

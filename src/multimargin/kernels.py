@@ -57,14 +57,14 @@ class InputKernel:
 
     @staticmethod
     def _checked(values: Any, rows: int, columns: int) -> NDArray[np.float64]:
-        values = np.asarray(values, dtype=np.float64)
-        if values.shape != (rows, columns):
+        matrix: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+        if matrix.shape != (rows, columns):
             msg = (
                 f"The kernel function must return a matrix of shape {(rows, columns)}, a value for each pair of rows; "
-                f"got shape {values.shape}."
+                f"got shape {matrix.shape}."
             )
             raise InputError(msg)
-        return values
+        return matrix
 
 
 def input_kernel(kernel: Any, X: Any, gamma: Any = "scale", degree: int = 3, coef0: float = 1.0) -> InputKernel:

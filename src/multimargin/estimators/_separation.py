@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from multimargin import _core
 from multimargin.errors import InputError
-from multimargin.estimators._base import Solution
+from multimargin.estimators._base import Problem, Solution
 from multimargin.estimators._monitor import Monitor
 from multimargin.kernels import gram_factor
 from multimargin.label_kernels import LabelAtoms, pack_sets
 
-__all__ = ["Limits", "SeparationProblem", "choose_solver", "solve_separation"]
+__all__ = ["Limits", "SeparationProblem", "choose_solver", "known_labels", "solve_separation"]
 
 ADMM_CELLS = 1_000_000
 ADMM_ROWS = 2000
@@ -100,6 +100,16 @@ class SeparationProblem:
         within = (self.positives.astype(np.float64) @ sets.T).toarray() == size
         without = (self.negatives.astype(np.float64) @ sets.T).toarray() == size
         return np.ascontiguousarray(within.astype(np.int8) - without.astype(np.int8))
+
+
+def known_labels(problem: Problem, columns: NDArray[np.intp]) -> tuple[sp.csr_array, sp.csr_array]:
+    """Labels which rows have, and labels they are known to lack, in these columns."""
+    positives = problem.labels.positives[:, columns]
+    missing = problem.labels.missing
+    negatives = ~positives.toarray().astype(bool)
+    if missing is not None:
+        negatives &= ~missing[:, columns].toarray().astype(bool)
+    return sp.csr_array(positives), sp.csr_array(negatives)
 
 
 def choose_solver(solver: str, n_rows: int, n_atoms: int) -> str:

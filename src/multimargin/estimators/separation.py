@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
 from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation import Limits, SeparationProblem, solve_separation
+from multimargin.estimators._separation import Limits, SeparationProblem, known_labels, solve_separation
 from multimargin.kernels import KERNELS, InputKernel, input_kernel
 from multimargin.label_kernels import LabelAtoms, check_label_kernel, label_atoms, single_labels
 
@@ -95,7 +95,7 @@ class _SeparationModel(MultilabelClassifier):
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         varies = np.flatnonzero(problem.costs.positive > 0)
-        positives, negatives = _known_labels(problem, varies)
+        positives, negatives = known_labels(problem, varies)
         cost = problem.costs.row.astype(np.float64)
         informative = np.diff(positives.indptr) + np.diff(negatives.indptr) > 0
         rows = np.flatnonzero((cost > 0) & informative)
@@ -157,7 +157,7 @@ class _SeparationModel(MultilabelClassifier):
         self.intercept_ = (bias**2 * decision.sum(axis=0)).astype(dtype)
         self.threshold_intercept_ = float(bias**2 * threshold.sum())
         for name in ("coef_", "support_", "support_vectors_", "dual_coef_"):
-            vars(self).pop(name, None)  # of an earlier fit with another kernel
+            self.__dict__.pop(name, None)  # of an earlier fit with another kernel
         if self.kernel == "linear":
             X = problem.X[rows]
             self.coef_ = np.ascontiguousarray(safe_sparse_dot(X.T, decision, dense_output=True).T, dtype=dtype)
@@ -568,13 +568,3 @@ class OutputKernelClassifier(_SeparationModel):
 
     def _decision_scale(self, atoms: LabelAtoms) -> NDArray[np.float64]:
         return super()._decision_scale(atoms) if self.rule == "consistent" else np.ones(atoms.n_labels)
-
-
-def _known_labels(problem: Problem, columns: NDArray[np.intp]) -> tuple[sp.csr_array, sp.csr_array]:
-    """Labels which rows have, and labels they are known to lack, in these columns."""
-    positives = problem.labels.positives[:, columns]
-    missing = problem.labels.missing
-    negatives = ~positives.toarray().astype(bool)
-    if missing is not None:
-        negatives &= ~missing[:, columns].toarray().astype(bool)
-    return sp.csr_array(positives), sp.csr_array(negatives)
