@@ -120,6 +120,7 @@ class Table:
         print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
 
     def add(self, row: dict[str, object]) -> None:
+        """Print one row."""
         cells = [str(row.get(column, "")) for column in self.columns]
         print("| " + " | ".join(cells) + " |" + str(row.get("failed", "")), flush=True)
 
@@ -175,14 +176,11 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.what == "case":
         return run_case(arguments.case)
-    print(
-        f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, {arguments.n_jobs} threads\n"
-    )
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}, {arguments.n_jobs} threads\n")
     if arguments.what == "one":
-        size = {
-            name: getattr(arguments, name) for name in ("rows", "labels", "features", "C", "tol", "model", "n_jobs")
-        }
-        return table([size | run({"kind": "fit", "solver": "rows", **size})])
+        size = {name: getattr(arguments, name) for name in ("rows", "labels", "features", "C", "tol", "model")}
+        case = {"kind": "fit", "solver": "rows", "n_jobs": arguments.n_jobs, **size}
+        return Table(*size, *RESULTS).add(size | run(case))
     return {"scale": scale, "real": real_data, "generic": generic_solvers}[arguments.what](arguments.n_jobs)
 
 
