@@ -5,15 +5,30 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multimargin import priors
-    from multimargin.estimators import LinearM3L
+    from multimargin import label_kernels, priors
+    from multimargin.estimators import CalibratedSeparationClassifier, LinearM3L, OutputKernelClassifier
     from multimargin.persistence import load, save
 
 __version__ = version("multimargin")
-__all__ = ["LinearM3L", "__version__", "load", "priors", "save"]
+__all__ = [
+    "CalibratedSeparationClassifier",
+    "LinearM3L",
+    "OutputKernelClassifier",
+    "__version__",
+    "label_kernels",
+    "load",
+    "priors",
+    "save",
+]
 
-_HOMES = {"LinearM3L": "estimators", "load": "persistence", "save": "persistence"}
-_ROOMS = ("datasets", "metrics", "model_selection", "plots", "priors")
+_HOMES = {
+    "CalibratedSeparationClassifier": "estimators",
+    "LinearM3L": "estimators",
+    "OutputKernelClassifier": "estimators",
+    "load": "persistence",
+    "save": "persistence",
+}
+_ROOMS = ("datasets", "label_kernels", "metrics", "model_selection", "plots", "priors")
 
 
 def __getattr__(name: str) -> Any:

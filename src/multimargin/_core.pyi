@@ -35,6 +35,37 @@ def fit_linear_m3l(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+def fit_rank_svm(
+    rows: Rows,
+    n_labels: int,
+    positive: Cells,
+    negative: Cells,
+    cost: NDArray[np.float64],
+    bias: float,
+    tol: float,
+    max_iter: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
+def fit_separation(
+    rows: Rows,
+    sets: NDArray[np.uint64],
+    n_labels: int,
+    features: tuple[Any, ...] | NDArray[np.float64],
+    positive: NDArray[np.uint64],
+    negative: NDArray[np.uint64],
+    cost: NDArray[np.float64],
+    bias: float,
+    start: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]] | None,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
+def project_signed(values: NDArray[np.float64], signs: NDArray[np.int8], cost: NDArray[np.float64]) -> None: ...
 def stratify(
     offsets: NDArray[np.int64],
     columns: NDArray[np.int32],

@@ -3,10 +3,22 @@
 from multimargin.estimators._base import MultilabelClassifier
 from multimargin.estimators._monitor import Certificate, History, Progress
 from multimargin.estimators.m3l import LinearM3L
+from multimargin.estimators.separation import CalibratedSeparationClassifier, OutputKernelClassifier
 
-__all__ = ["REGISTRY", "Certificate", "History", "LinearM3L", "MultilabelClassifier", "Progress"]
+__all__ = [
+    "REGISTRY",
+    "CalibratedSeparationClassifier",
+    "Certificate",
+    "History",
+    "LinearM3L",
+    "MultilabelClassifier",
+    "OutputKernelClassifier",
+    "Progress",
+]
 
 REGISTRY: dict[str, type[MultilabelClassifier]] = {
     "linear-m3l": LinearM3L,
+    "calibrated-separation": CalibratedSeparationClassifier,
+    "output-kernel": OutputKernelClassifier,
 }
 """Names of the estimators in the command."""

@@ -80,7 +80,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     """Base of all estimators. A subclass provides ``_solve`` and ``_scores``."""
 
     C: float
-    class_weight: Any
+    class_weight: Any = None
     tol: float
     max_iter: int
     time_limit: float | None
@@ -89,6 +89,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     verbose: int
     warm_start: bool
     callback: Callable[[Progress], object] | None
+
+    _cell_weights: ClassVar[bool] = True
+    """Whether a 2-D ``sample_weight``, a weight per row and label, has a meaning here."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -135,10 +138,17 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
             raise InputError(msg)
         constant, value = _constant_labels(labels)
+        costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant, X.dtype)
+        if costs.cells is not None and not self._cell_weights:
+            msg = (
+                f"sample_weight of {type(self).__name__} must have shape ({labels.n_samples},), a weight per row; got "
+                f"sample_weight.shape == {costs.cells.shape}. Its loss does not split into labels."
+            )
+            raise InputError(msg)
         problem = Problem(
             X=X,
             labels=labels,
-            costs=cell_costs(labels, self.C, self.class_weight, sample_weight, constant, X.dtype),
+            costs=costs,
             n_jobs=effective_n_jobs(self.n_jobs),
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
