@@ -11,6 +11,7 @@ void bind_rank_svm(nb::module_& m);
 void bind_separation(nb::module_& m);
 void bind_stratify(nb::module_& m);
 void bind_readers(nb::module_& m);
+void bind_submodular(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
@@ -22,4 +23,5 @@ NB_MODULE(_core, m) {
     bind_separation(m);
     bind_stratify(m);
     bind_readers(m);
+    bind_submodular(m);
 }

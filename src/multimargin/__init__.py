@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multimargin import label_kernels, priors
-    from multimargin.estimators import CalibratedSeparationClassifier, LinearM3L, OutputKernelClassifier
+    from multimargin.estimators import (
+        CalibratedSeparationClassifier,
+        LinearM3L,
+        OutputKernelClassifier,
+        SubmodularClassifier,
+    )
     from multimargin.persistence import load, save
 
 __version__ = version("multimargin")
@@ -14,6 +19,7 @@ __all__ = [
     "CalibratedSeparationClassifier",
     "LinearM3L",
     "OutputKernelClassifier",
+    "SubmodularClassifier",
     "__version__",
     "label_kernels",
     "load",
@@ -25,10 +31,11 @@ _HOMES = {
     "CalibratedSeparationClassifier": "estimators",
     "LinearM3L": "estimators",
     "OutputKernelClassifier": "estimators",
+    "SubmodularClassifier": "estimators",
     "load": "persistence",
     "save": "persistence",
 }
-_ROOMS = ("datasets", "label_kernels", "metrics", "model_selection", "plots", "priors")
+_ROOMS = ("baselines", "datasets", "label_kernels", "metrics", "model_selection", "plots", "priors")
 
 
 def __getattr__(name: str) -> Any:

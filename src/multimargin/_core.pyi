@@ -65,7 +65,77 @@ def fit_separation(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+def fit_submodular(
+    rows: Rows,
+    n_labels: int,
+    positives: Cells,
+    missing: Cells | None,
+    left_out: NDArray[np.uint8],
+    cost: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    factor: NDArray[np.float64],
+    bias: float,
+    hamming: bool,
+    paper: bool,
+    bundle: bool,
+    node_limit: int,
+    start: tuple[Any, ...] | None,
+    keep_planes: bool,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
 def project_signed(values: NDArray[np.float64], signs: NDArray[np.int8], cost: NDArray[np.float64]) -> None: ...
+def predict_cut(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    largest: bool,
+    y: NDArray[np.uint8],
+) -> None: ...
+def cut_marginals(
+    u: NDArray[np.float64], pairs: NDArray[np.int32], w: NDArray[np.float64], worth: NDArray[np.float64]
+) -> None: ...
+def f_score_oracle(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    truth: NDArray[np.uint8],
+    tol: float,
+    node_limit: int,
+    y: NDArray[np.uint8],
+) -> dict[str, Any]: ...
+def paper_oracle(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    truth: NDArray[np.uint8],
+    upwards: bool,
+    certify: bool,
+    y: NDArray[np.uint8],
+) -> dict[str, Any]: ...
+def exhaustive_oracle(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    truth: NDArray[np.uint8],
+    loss: str,
+    tie: float,
+    smallest: NDArray[np.uint8],
+    largest: NDArray[np.uint8],
+) -> NDArray[np.float64]: ...
+def f_score_path(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    truth: NDArray[np.uint8],
+    firm: NDArray[np.uint8],
+    low: float,
+    high: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]: ...
 def stratify(
     offsets: NDArray[np.int64],
     columns: NDArray[np.int32],
