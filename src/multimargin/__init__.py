@@ -5,20 +5,37 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multimargin import priors
-    from multimargin.estimators import LinearM3L, SubmodularClassifier
+    from multimargin import label_kernels, priors
+    from multimargin.estimators import (
+        CalibratedSeparationClassifier,
+        LinearM3L,
+        OutputKernelClassifier,
+        SubmodularClassifier,
+    )
     from multimargin.persistence import load, save
 
 __version__ = version("multimargin")
-__all__ = ["LinearM3L", "SubmodularClassifier", "__version__", "load", "priors", "save"]
+__all__ = [
+    "CalibratedSeparationClassifier",
+    "LinearM3L",
+    "OutputKernelClassifier",
+    "SubmodularClassifier",
+    "__version__",
+    "label_kernels",
+    "load",
+    "priors",
+    "save",
+]
 
 _HOMES = {
+    "CalibratedSeparationClassifier": "estimators",
     "LinearM3L": "estimators",
+    "OutputKernelClassifier": "estimators",
     "SubmodularClassifier": "estimators",
     "load": "persistence",
     "save": "persistence",
 }
-_ROOMS = ("datasets", "metrics", "model_selection", "plots", "priors")
+_ROOMS = ("baselines", "datasets", "label_kernels", "metrics", "model_selection", "plots", "priors")
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,37 @@ def fit_linear_m3l(
     prior_margins: bool,
     start: NDArray[Any] | None,
     keep_beta: bool,
+    patience: float,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
+def fit_rank_svm(
+    rows: Rows,
+    n_labels: int,
+    positive: Cells,
+    negative: Cells,
+    cost: NDArray[np.float64],
+    bias: float,
+    tol: float,
+    max_iter: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
+def fit_separation(
+    rows: Rows,
+    sets: NDArray[np.uint64],
+    n_labels: int,
+    features: tuple[Any, ...] | NDArray[np.float64],
+    positive: NDArray[np.uint64],
+    negative: NDArray[np.uint64],
+    cost: NDArray[np.float64],
+    bias: float,
+    start: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]] | None,
     tol: float,
     max_iter: int,
     threads: int,
@@ -57,6 +88,7 @@ def fit_submodular(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+def project_signed(values: NDArray[np.float64], signs: NDArray[np.int8], cost: NDArray[np.float64]) -> None: ...
 def predict_cut(
     u: NDArray[np.float64],
     pairs: NDArray[np.int32],
@@ -114,6 +146,7 @@ def stratify(
     shuffle: bool,
     fold_of_row: NDArray[np.int32],
 ) -> None: ...
+
 Floats = NDArray[np.float64]
 Csr = tuple[Floats, NDArray[np.int32], NDArray[np.int64]]
 LabelRows = tuple[NDArray[np.int32], NDArray[np.int64]]
@@ -158,3 +191,20 @@ def csv_rows(
 ) -> tuple[Floats | Csr, LabelRows]: ...
 def libsvm_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
 def xmc_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
+def refine_linear_m3l(
+    rows: Rows,
+    n_labels: int,
+    positives: Cells,
+    missing: Cells | None,
+    costs: tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None],
+    factor: tuple[Any, ...] | None,
+    basis: tuple[Any, ...] | None,
+    bias: float,
+    start: NDArray[Any],
+    passes: int,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...

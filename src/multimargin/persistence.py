@@ -52,10 +52,12 @@ PathLike: TypeAlias = str | os.PathLike[str]
 def storable_classes() -> dict[str, type]:
     """Return the only classes a model file may name, by class name."""
     from .estimators import REGISTRY, Certificate, History
+    from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
     from .priors import LowRankPrior
 
-    return {cls.__name__: cls for cls in (*REGISTRY.values(), Certificate, History, LabelForm, LowRankPrior)}
+    plain = (Certificate, History, LabelForm, LowRankPrior, Polynomial, Cosine, ExpMinusOne, Jaccard)
+    return {cls.__name__: cls for cls in (*REGISTRY.values(), *plain)}
 
 
 def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:

@@ -3,20 +3,25 @@
 from multimargin.estimators._base import MultilabelClassifier
 from multimargin.estimators._monitor import Certificate, History, Progress
 from multimargin.estimators.m3l import LinearM3L
+from multimargin.estimators.separation import CalibratedSeparationClassifier, OutputKernelClassifier
 from multimargin.estimators.submodular import SubmodularClassifier
 
 __all__ = [
     "REGISTRY",
+    "CalibratedSeparationClassifier",
     "Certificate",
     "History",
     "LinearM3L",
     "MultilabelClassifier",
+    "OutputKernelClassifier",
     "Progress",
     "SubmodularClassifier",
 ]
 
 REGISTRY: dict[str, type[MultilabelClassifier]] = {
     "linear-m3l": LinearM3L,
+    "calibrated-separation": CalibratedSeparationClassifier,
+    "output-kernel": OutputKernelClassifier,
     "submodular": SubmodularClassifier,
 }
 """Names of the estimators in the command."""

@@ -80,7 +80,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     """Base of all estimators. A subclass provides ``_solve`` and ``_scores``."""
 
     C: float
-    class_weight: Any
+    class_weight: Any = None
     tol: float
     max_iter: int
     time_limit: float | None
@@ -138,7 +138,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
             raise InputError(msg)
         constant, value = constant_labels(labels)
-        costs = cell_costs(labels, self.C, getattr(self, "class_weight", None), sample_weight, constant, X.dtype)
+        costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant, X.dtype)
         if costs.cells is not None and not self._weighs_cells:
             msg = (
                 f"sample_weight must have shape ({labels.n_samples},), a weight per row: the loss of "
