@@ -151,7 +151,7 @@ class SubmodularBlocks {
     static constexpr int most_steps = 3;           // in a visit
     static constexpr double cached_goal = 0.3;     // cached passes end at this part of the gap the oracle saw
     static constexpr std::size_t most_planes = 50;
-    static constexpr int idle_passes = 12;
+    static constexpr int idle_passes = 3;
 
     Plane make_plane(Index n, const std::uint8_t* y) const {
         Plane plane;
@@ -350,18 +350,20 @@ class SubmodularBlocks {
         if (planes.size() < 2) return 0.0;
         const double c = p_.cost[n];
         weights_.scores(n, scores_.chunks());
-        double gap = 0.0;
+        double gap = 0.0, bar = 0.0;
         bool moved = false;
         for (int step = 0; step < most_steps; ++step) {
             std::size_t best = 0, worst = planes.size();
             double mean = 0.0;
             for (std::size_t k = 0; k < planes.size(); ++k) {
-                planes[k].value = value_of(planes[k], scores_);
-                mean += planes[k].weight * planes[k].value;
-                if (planes[k].value > planes[best].value) best = k;
-                if (planes[k].weight > 0 && (worst == planes.size() || planes[k].value < planes[worst].value))
-                    worst = k;
+                Plane& plane = planes[k];
+                if (plane.weight == 0 && step > 0 && plane.value < bar) continue;  // it will hardly become the best
+                plane.value = value_of(plane, scores_);
+                mean += plane.weight * plane.value;
+                if (plane.value > planes[best].value) best = k;
+                if (plane.weight > 0 && (worst == planes.size() || plane.value < planes[worst].value)) worst = k;
             }
+            bar = mean;
             const double here = c * (planes[best].value - mean);
             if (step == 0) gap = here;
             if (here <= enough || worst == best) break;

@@ -346,6 +346,20 @@ def test_real_data_reaches_the_known_optimum(data_home):
         assert model.certificate_.primal * 0.01 == pytest.approx(0.73989, abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("lam", "low", "high", "tol"), [(1e-3, 0.71052, 0.71075, 5e-3), (1e-4, 0.70199, 0.70288, 0.05)]
+)
+def test_real_data_brackets_the_known_optimum(data_home, lam, low, high, tol):
+    """An independent program found the optimum between these bounds."""
+    from multimargin import datasets
+
+    yeast = datasets.load("yeast")
+    model = SubmodularClassifier(C=1 / (lam * 1500), tol=tol, random_state=0).fit(yeast.X_train, yeast.Y_train)
+    assert model.certificate_.converged
+    assert model.certificate_.dual * lam <= high
+    assert model.certificate_.primal * lam >= low
+
+
 def test_published_oracle_goes_wrong_on_real_data(data_home):
     from multimargin import datasets
 
