@@ -6,6 +6,8 @@ namespace nb = nanobind;
 void bind_control(nb::module_& m);
 void bind_matrix(nb::module_& m);
 void bind_m3l(nb::module_& m);
+void bind_gram(nb::module_& m);
+void bind_kernel_m3l(nb::module_& m);
 void bind_stratify(nb::module_& m);
 void bind_readers(nb::module_& m);
 
@@ -14,6 +16,8 @@ NB_MODULE(_core, m) {
     bind_control(m);
     bind_matrix(m);
     bind_m3l(m);
+    bind_gram(m);
+    bind_kernel_m3l(m);
     bind_stratify(m);
     bind_readers(m);
 }

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from multimargin import priors
-from multimargin.estimators import LinearM3L
+from multimargin.estimators import KernelM3L, LinearM3L
 
 __version__ = version("multimargin")
-__all__ = ["LinearM3L", "__version__", "priors"]
+__all__ = ["KernelM3L", "LinearM3L", "__version__", "priors"]
