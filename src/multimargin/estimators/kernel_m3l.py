@@ -75,7 +75,8 @@ class KernelM3L(M3L):
         A kernel that is not positive semidefinite on a sample of the rows is refused, with its smallest eigenvalue; that
         is the usual fate of ``"sigmoid"``, :math:`\tanh(\gamma\, x \cdot z + \text{coef0})`.
     gamma : {"scale", "auto"} or float, default="scale"
-        ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``.
+        ``"scale"`` is ``1 / (n_features * X.var())`` over the rows with some weight and some known label, ``"auto"`` is
+        ``1 / n_features``.
     degree : float, default=3
         Degree of the polynomial kernel.
     coef0 : float, default=1.0
@@ -238,7 +239,8 @@ class KernelM3L(M3L):
 
     def _check_problem(self, problem: Problem) -> None:
         super()._check_problem(problem)
-        self._gamma = resolve_gamma(self.gamma, problem.X, self.kernel)
+        used = _used_rows(problem)
+        self._gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
         check_kernel(self.kernel, problem.X, self._gamma, self.degree, self.coef0, problem.seed)
         row_bytes = _core.gram_stride(problem.X.shape[0]) * self._working_dtype().itemsize
         if self._cached_rows(problem) < min(MIN_CACHED_ROWS, problem.X.shape[0]):
@@ -353,6 +355,17 @@ def _prior_targets(problem: Problem, prior: Prior, dtype: np.dtype[Any]) -> NDAr
     else:
         product = y @ np.asarray(prior, dtype=np.float64)
     return np.ascontiguousarray(product, dtype=dtype)
+
+
+def _used_rows(problem: Problem) -> NDArray[np.bool_]:
+    """Rows with at least one cell that costs something."""
+    costs, missing = problem.costs, problem.labels.missing
+    used = costs.row > 0
+    if costs.cells is not None:
+        used &= costs.cells.any(axis=1)
+    if missing is not None:
+        used &= np.diff(missing.indptr) < missing.shape[1]
+    return np.asarray(used)
 
 
 def _cast(costs: Any, dtype: np.dtype[Any]) -> tuple[NDArray[Any] | None, ...]:
