@@ -18,8 +18,8 @@ nb::object gram_matrix(Index n) {
     const Index stride = gram_stride(n);
     auto* memory = new Buffer<T>(static_cast<std::size_t>(n * stride));
     nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<Buffer<T>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, T>(
-        memory->data(), {static_cast<std::size_t>(n), static_cast<std::size_t>(stride)}, owner));
+    return nb::cast(nb::ndarray<nb::numpy, T>(memory->data(),
+                                              {static_cast<std::size_t>(n), static_cast<std::size_t>(stride)}, owner));
 }
 
 template <class T>
@@ -33,8 +33,8 @@ template <class T>
 void products(const Rows& x, const Rows& columns, Index first, Index last, Index from, Square<T> out) {
     const auto& rows = std::get<CsrRows<T>>(x.matrix);
     const auto& transposed = std::get<CsrRows<T>>(columns.matrix);
-    const bool fits = 0 <= first && first <= last && last <= rows.rows() && rows.cols() == transposed.rows() && 0 <= from &&
-                      from <= transposed.cols() && static_cast<Index>(out.shape(0)) == last - first &&
+    const bool fits = 0 <= first && first <= last && last <= rows.rows() && rows.cols() == transposed.rows() &&
+                      0 <= from && from <= transposed.cols() && static_cast<Index>(out.shape(0)) == last - first &&
                       static_cast<Index>(out.shape(1)) == transposed.cols() - from;
     if (!fits) throw std::invalid_argument("sparse products of inconsistent shapes");
     nb::gil_scoped_release release;
@@ -55,7 +55,7 @@ void bind(nb::module_& m, const char* suffix) {
     m.def((std::string("gram_matrix_") + suffix).c_str(), &gram_matrix<T>, nb::arg("n"));
     m.def("mirror_gram", &mirror_gram<T>, nb::arg("matrix").noconvert(), nb::arg("threads"));
     m.def("sparse_products", &products<T>, nb::arg("x"), nb::arg("columns"), nb::arg("first"), nb::arg("last"),
-          nb::arg("from"), nb::arg("out").noconvert());
+          nb::arg("start"), nb::arg("out").noconvert());
     const auto of = [&]<FeatureSum kind>(const char* name) {
         m.def(name, &sums<kind, T>, nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("out").noconvert());
     };

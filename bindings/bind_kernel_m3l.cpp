@@ -20,12 +20,14 @@ class PythonRows final : public RowSource<T> {
         constexpr std::size_t batch = 512;
         for (std::size_t first = 0; first < rows.size(); first += batch) {
             const auto part = rows.subspan(first, std::min(batch, rows.size() - first));
-            const auto numbers = new_array<std::int32_t>({part.size()}, [&](auto* to) { std::copy(part.begin(), part.end(), to); });
+            const auto numbers =
+                new_array<std::int32_t>({part.size()}, [&](auto* to) { std::copy(part.begin(), part.end(), to); });
             const auto values = nb::cast<Matrix<T>>(compute_(numbers));
             if (values.shape(0) != part.size() || static_cast<Index>(values.shape(1)) != n_)
                 throw std::invalid_argument("the kernel gave Gram rows of another shape");
             for (std::size_t k = 0; k < part.size(); ++k)
-                std::memcpy(out[first + k], values.data() + static_cast<Index>(k) * n_, static_cast<std::size_t>(n_) * sizeof(T));
+                std::memcpy(out[first + k], values.data() + static_cast<Index>(k) * n_,
+                            static_cast<std::size_t>(n_) * sizeof(T));
         }
     }
 
@@ -76,7 +78,8 @@ nb::dict fit(nb::object gram, nb::object compute, Index n_rows, Index capacity, 
         rows.emplace(source, n_rows, capacity);
     } else {
         const auto matrix = nb::cast<Matrix<T>>(gram);
-        if (static_cast<Index>(matrix.shape(0)) != n_rows || static_cast<Index>(matrix.shape(1)) != gram_stride(n_rows) ||
+        if (static_cast<Index>(matrix.shape(0)) != n_rows ||
+            static_cast<Index>(matrix.shape(1)) != gram_stride(n_rows) ||
             reinterpret_cast<std::uintptr_t>(matrix.data()) % 64)
             throw std::invalid_argument("gram must come from gram_matrix");
         rows.emplace(matrix.data(), n_rows);
@@ -95,9 +98,9 @@ nb::dict fit(nb::object gram, nb::object compute, Index n_rows, Index capacity, 
 template <class T>
 void bind(nb::module_& m, const char* name) {
     m.def(name, &fit<T>, nb::arg("gram").none(), nb::arg("compute").none(), nb::arg("n_rows"), nb::arg("capacity"),
-          nb::arg("n_labels"), nb::arg("positives"), nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(),
-          nb::arg("targets").none(), nb::arg("bias"), nb::arg("start").none(), nb::arg("tol"), nb::arg("max_iter"),
-          nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("n_labels"), nb::arg("positives"), nb::arg("missing").none(), nb::arg("costs"),
+          nb::arg("factor").none(), nb::arg("targets").none(), nb::arg("bias"), nb::arg("start").none(), nb::arg("tol"),
+          nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
 }
 
 }  // namespace

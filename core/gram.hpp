@@ -48,8 +48,10 @@ class GramRows {
         ++clock_;
         std::vector<std::int32_t> absent;
         for (auto i : rows) {
-            if (slot_[i] >= 0) used_[slot_[i]] = clock_;
-            else absent.push_back(i);
+            if (slot_[i] >= 0)
+                used_[slot_[i]] = clock_;
+            else
+                absent.push_back(i);
         }
         if (absent.empty()) return;
         const auto slots = least_recently_used(absent.size());
@@ -101,13 +103,14 @@ void mirror(T* matrix, Index n, Index stride, int threads, Control& control) {
         for (Index column = 0; column <= first; column += tile) {
             if (control.leave_unfinished(on_caller)) return;
             for (Index i = first; i < last; ++i)
-                for (Index j = column; j < std::min(column + tile, i); ++j) matrix[i * stride + j] = matrix[j * stride + i];
+                for (Index j = column; j < std::min(column + tile, i); ++j)
+                    matrix[i * stride + j] = matrix[j * stride + i];
         }
     });
 }
 
-// out[i, r - from] = x_i . x_r for the rows first <= i < last of X and all r >= from, by the columns of X (its transpose
-// as rows, with ascending indices). out: (last - first) x (rows - from), contiguous.
+// out[i, r - from] = x_i . x_r for the rows first <= i < last of X and all r >= from, by the columns of X (its
+// transpose as rows, with ascending indices). out: (last - first) x (rows - from), contiguous.
 template <class T>
 void sparse_products(const CsrRows<T>& x, const CsrRows<T>& columns, Index first, Index last, Index from, T* out) {
     const Index width = columns.cols() - from;

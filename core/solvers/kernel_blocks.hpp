@@ -108,7 +108,8 @@ class RowPicker {
     void choose(std::size_t n, std::size_t size) {
         const auto top = size < n ? size / 2 : size;
         const auto worse = [&](auto a, auto b) { return scores_[a] != scores_[b] ? scores_[a] > scores_[b] : a < b; };
-        if (top < n) std::nth_element(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(top), order_.end(), worse);
+        if (top < n)
+            std::nth_element(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(top), order_.end(), worse);
         for (auto k = top; k < size; ++k) {
             auto j = k + rng_.below(n - k);
             if (scores_[order_[j]] <= 0) j = k + rng_.below(n - k);
@@ -182,8 +183,13 @@ struct PairWorkspace {
             gradient[c] = beta[c] = low[c] = high[c] = 0;
         }
         const T* matrix = whole ? whole : kernel.data();
-        return {chunks, reinterpret_cast<const Chunk<T>*>(matrix), diagonal.chunks(), gradient.chunks(), beta.chunks(),
-                low.chunks(), high.chunks()};
+        return {chunks,
+                reinterpret_cast<const Chunk<T>*>(matrix),
+                diagonal.chunks(),
+                gradient.chunks(),
+                beta.chunks(),
+                low.chunks(),
+                high.chunks()};
     }
 
     Buffer<T> kernel;
@@ -200,12 +206,12 @@ struct Move {
 template <class T>
 using MoveLists = std::vector<std::vector<Move<T>>>;
 
-// out[l][c] += sum over l's moves of by * rows[at][c], for the columns first <= c < last. The moves of l are begin[l] to
-// end[l]. The terms of a strip are summed in registers before they are added: a small sum loses no digits.
+// out[l][c] += sum over l's moves of by * rows[at][c], for the columns first <= c < last. The moves of l are begin[l]
+// to end[l]. The terms of a strip are summed in registers before they are added: a small sum loses no digits.
 template <class T>
-MULTIMARGIN_SIMD __attribute__((noinline)) void add_products(std::span<const T* const> rows, const Move<T>* const* begin,
-                                                             const Move<T>* const* end, LabelTable<T>& out, Index first,
-                                                             Index last) {
+MULTIMARGIN_SIMD __attribute__((noinline)) void add_products(std::span<const T* const> rows,
+                                                             const Move<T>* const* begin, const Move<T>* const* end,
+                                                             LabelTable<T>& out, Index first, Index last) {
     constexpr int width = 8;
     constexpr Index strip = width * lanes<T>;
     for (Index c = first; c < last; c += strip) {
@@ -253,7 +259,8 @@ void add_all_products(const GramRows<T>& gram, std::span<const std::int32_t> pos
 
 // out = K beta, row block by row block, only for the rows with some beta.
 template <class T>
-void multiply(GramRows<T>& gram, const LabelTable<T>& beta, Index block, LabelTable<T>& out, int threads, Control& control) {
+void multiply(GramRows<T>& gram, const LabelTable<T>& beta, Index block, LabelTable<T>& out, int threads,
+              Control& control) {
     out.clear();
     std::vector<std::int32_t> used;
     for (Index i = 0; i < gram.rows(); ++i)
@@ -264,7 +271,8 @@ void multiply(GramRows<T>& gram, const LabelTable<T>& beta, Index block, LabelTa
             }
     MoveLists<T> moves(static_cast<std::size_t>(beta.labels()));
     for (std::size_t first = 0; first < used.size(); first += static_cast<std::size_t>(block)) {
-        const auto rows = std::span<const std::int32_t>(used).subspan(first, std::min<std::size_t>(block, used.size() - first));
+        const auto rows =
+            std::span<const std::int32_t>(used).subspan(first, std::min<std::size_t>(block, used.size() - first));
         gram.request(rows);
         for (Index l = 0; l < beta.labels(); ++l) {
             moves[l].clear();

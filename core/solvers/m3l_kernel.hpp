@@ -1,8 +1,8 @@
 #pragma once
 // Kernel M3L (problem and notation: m3l_linear.hpp, with x_i.x_j replaced by K_ij + bias).
 //
-//   primal   P(f, w) = sum_l 1/2 beta_l' K beta_l + w_l^2 / (2 bias) + sum_i c_il max(0, 1 - y_il (F_il + w_l))      (R = I)
-//   dual     D(b)    = sum_l sum_i b_il - 1/2 beta_l' K beta_l - bias/2 t_l^2,     0 <= b <= c
+//   primal   P(f, w) = sum_l 1/2 beta_l' K beta_l + w_l^2 / (2 bias) + sum_i c_il max(0, 1 - y_il (F_il + w_l))      (R
+//   = I) dual     D(b)    = sum_l sum_i b_il - 1/2 beta_l' K beta_l - bias/2 t_l^2,     0 <= b <= c
 //            beta = y o b,   F = K beta,   t_l = sum_i beta_il;   at the optimum w = bias t
 //
 // Method: rounds over blocks of rows S (kernel_blocks.hpp, RowPicker). K[S, S] is gathered once and serves all labels.
@@ -12,8 +12,8 @@
 // optimised for it (a one-dimensional convex problem), and F + w_l is the model that is returned and certified.
 // A label whose own gap is below tol of its own objective rests.
 //
-// Stopping: P - D <= tol P. Cost of a round: |S|^2 to gather, |S| multiply-adds per row and moved variable. Memory: Gram
-// rows within their budget, and three numbers per cell.
+// Stopping: P - D <= tol P. Cost of a round: |S|^2 to gather, |S| multiply-adds per row and moved variable. Memory:
+// Gram rows within their budget, and three numbers per cell.
 //   m3l_kernel_coupled.hpp   other R
 
 #include "core/solvers/kernel_blocks.hpp"
@@ -22,8 +22,8 @@
 namespace multimargin {
 
 inline constexpr Index kernel_block_rows = 1024;
-inline constexpr double steps_per_variable = 3.0;     // at most, in a label's turn
-inline constexpr double local_accuracy = 0.1;         // of the largest violation, in a label's turn
+inline constexpr double steps_per_variable = 3.0;  // at most, in a label's turn
+inline constexpr double local_accuracy = 0.1;      // of the largest violation, in a label's turn
 
 template <class T>
 class KernelEngine {
@@ -78,8 +78,8 @@ class KernelEngine {
             }
         });
         const auto sums = scan_labels<T>(
-            labels(), [&](Index l) { return done_[l] ? LabelCellsRow<T>{} : cells(l); }, beta_, shifts_, true, row_scores,
-            threads_, control);
+            labels(), [&](Index l) { return done_[l] ? LabelCellsRow<T>{} : cells(l); }, beta_, shifts_, true,
+            row_scores, threads_, control);
         Evaluation total{0.0, 0.0};
         for (Index l = 0; l < labels(); ++l) {
             if (!done_[l]) {
@@ -141,7 +141,8 @@ class KernelEngine {
         }
         const auto problem = w.problem(k, direct ? block_.row(0) : nullptr);
         const double tolerance = std::max(local_accuracy * std::min(largest, worst_[l]), least_violation);
-        if (!ascend_pairs<T>(problem, static_cast<T>(tolerance), static_cast<Index>(steps_per_variable * static_cast<double>(k) + 1)))
+        if (!ascend_pairs<T>(problem, static_cast<T>(tolerance),
+                             static_cast<Index>(steps_per_variable * static_cast<double>(k) + 1)))
             return;
         for (Index a = 0; a < k; ++a) {
             const auto at = w.active[a], i = rows[at];
@@ -228,7 +229,8 @@ M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& par
         progress.time = control.elapsed();
         const bool stop = control.tick(progress);
         if (converged) return {last, round, Status::converged};
-        if (stop) return {progress.evaluated ? last : engine.evaluate(picker.scores(), control), round, control.reason()};
+        if (stop)
+            return {progress.evaluated ? last : engine.evaluate(picker.scores(), control), round, control.reason()};
         if (final_round) return {last, round, Status::max_iter};
     }
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Kernel M3L for a prior R = P P' that couples the labels, P of size L x r (problem: m3l_linear.hpp and m3l_kernel.hpp).
+// Kernel M3L for a prior R = P P' that couples the labels, P of size L x r (problem: m3l_linear.hpp and
+// m3l_kernel.hpp).
 //
 //   primal   P = 1/2 sum_il beta_il z_il + sum_il c_il max(0, m_il - y_il z_il)
 //   dual     D = sum_il m_il b_il - 1/2 sum_il beta_il z_il,      0 <= b <= c,   beta = y o b
@@ -20,9 +21,10 @@ namespace multimargin {
 
 // out[c] = target[c] - sum_k weights[k] * table[k][c]
 template <class T>
-MULTIMARGIN_SIMD __attribute__((noinline)) void subtract_combination(const T* weights, Index rank, const Chunk<T>* table,
-                                                                     int table_stride, const Chunk<T>* target,
-                                                                     int chunks, Chunk<T>* out) {
+MULTIMARGIN_SIMD __attribute__((noinline)) void subtract_combination(const T* weights, Index rank,
+                                                                     const Chunk<T>* table, int table_stride,
+                                                                     const Chunk<T>* target, int chunks,
+                                                                     Chunk<T>* out) {
     constexpr int width = 4;
     int c = 0;
     for (; c + width <= chunks; c += width) {
@@ -40,8 +42,8 @@ MULTIMARGIN_SIMD __attribute__((noinline)) void subtract_combination(const T* we
 
 // table[k] += weights[k] * change
 template <class T>
-MULTIMARGIN_SIMD __attribute__((noinline)) void add_outer(const T* weights, Index rank, const Chunk<T>* change, int chunks,
-                                                          Chunk<T>* table, int table_stride) {
+MULTIMARGIN_SIMD __attribute__((noinline)) void add_outer(const T* weights, Index rank, const Chunk<T>* change,
+                                                          int chunks, Chunk<T>* table, int table_stride) {
     for (Index k = 0; k < rank; ++k)
         for (int c = 0; c < chunks; ++c) table[k * table_stride + c] += weights[k] * change[c];
 }
@@ -107,7 +109,8 @@ MULTIMARGIN_SIMD __attribute__((noinline)) void sweep_rows(SweepOrder order, Row
                 again |= (change < 0 ? -change : change) > enough * (high - low);
                 for (int c = 0; c < w.label_chunks; ++c)
                     w.z.chunks()[c] += change * kernel[i] * R[l * w.label_chunks + c];
-                for (int c = 0; c < w.latent_chunks; ++c) w.moved.chunks()[c] += change * factor[l * w.latent_chunks + c];
+                for (int c = 0; c < w.latent_chunks; ++c)
+                    w.moved.chunks()[c] += change * factor[l * w.latent_chunks + c];
             }
             if (!again) break;
         }
@@ -162,7 +165,8 @@ class CoupledKernelEngine {
         LabelTable<T> combined(rank_, gram_.rows());
         for (Index l = 0; l < labels(); ++l)
             for (Index k = 0; k < rank_; ++k)
-                for (Index i = 0; i < gram_.rows(); ++i) combined.row(k)[i] += factor_values_[l * rank_ + k] * beta_.row(l)[i];
+                for (Index i = 0; i < gram_.rows(); ++i)
+                    combined.row(k)[i] += factor_values_[l * rank_ + k] * beta_.row(l)[i];
         multiply(gram_, combined, block_size_, latent_, threads_, control);
         for (Index k = 0; k < rank_; ++k)
             sums_[k] = std::accumulate(combined.row(k), combined.row(k) + gram_.rows(), 0.0);
@@ -184,7 +188,8 @@ class CoupledKernelEngine {
             std::atomic<Index> next{0};
             parallel_for(threads_, threads_, control, [&](int, bool on_caller) {
                 for (Index l = next++; l < labels() && !control.leave_unfinished(on_caller); l = next++)
-                    shifts_[l] = best_shift<T>(cells(l), static_cast<double>(bias_), shifts_[l], 0.0, beta_.chunks()).at;
+                    shifts_[l] =
+                        best_shift<T>(cells(l), static_cast<double>(bias_), shifts_[l], 0.0, beta_.chunks()).at;
             });
         }
         const auto sums = scan_labels<T>(
@@ -267,19 +272,22 @@ class CoupledKernelEngine {
             largest = std::max(largest, std::max(b < w.high[a] ? g : T(0), b > w.low[a] ? -g : T(0)));
         }
         const auto problem = w.problem(n, block_.row(0));
-        const double tolerance = std::max(local_accuracy * std::min(static_cast<double>(largest), worst_[l]), least_violation);
+        const double tolerance =
+            std::max(local_accuracy * std::min(static_cast<double>(largest), worst_[l]), least_violation);
         const auto steps = static_cast<Index>(steps_per_variable * static_cast<double>(n) + 1);
         if (!ascend_pairs<T>(problem, static_cast<T>(tolerance), steps)) return;
         for (Index a = 0; a < n; ++a) {
             const T cost = costs[rows[a]];
-            const T now = w.beta[a] == w.high[a]  ? std::max(cost, T(0))
-                          : w.beta[a] == w.low[a] ? std::min(cost, T(0))
-                                                  : std::clamp(w.beta[a] / scale, std::min(cost, T(0)), std::max(cost, T(0)));
+            const T now = w.beta[a] == w.high[a] ? std::max(cost, T(0))
+                          : w.beta[a] == w.low[a]
+                              ? std::min(cost, T(0))
+                              : std::clamp(w.beta[a] / scale, std::min(cost, T(0)), std::max(cost, T(0)));
             beta[rows[a]] = now;
         }
         for (int c = 0; c < block_.chunks(); ++c)
             w.start.chunks()[c] = (w.start.chunks()[c] - w.gradient.chunks()[c]) / scale;
-        add_outer<T>(&factor_values_[l * rank_], rank_, w.start.chunks(), block_.chunks(), state_.data(), block_stride_);
+        add_outer<T>(&factor_values_[l * rank_], rank_, w.start.chunks(), block_.chunks(), state_.data(),
+                     block_stride_);
     }
 
     // One sweep over the rows of the block, all labels of a row at a time.
@@ -304,8 +312,8 @@ class CoupledKernelEngine {
         constexpr std::size_t batch = 16;
         for (std::size_t first = 0; first < order.size() && !control.leave(true); first += batch) {
             const auto last = std::min(order.size(), first + batch);
-            sweep_rows<T>({order.data() + first, order.data() + last}, sweep_, factor_.row(0), factor_t_.row(0), R_.row(0),
-                          labels(), rank_, block_);
+            sweep_rows<T>({order.data() + first, order.data() + last}, sweep_, factor_.row(0), factor_t_.row(0),
+                          R_.row(0), labels(), rank_, block_);
         }
         for (Index a = 0; a < n; ++a) {
             const T* beta = reinterpret_cast<const T*>(sweep_.beta.data() + a * sweep_.label_chunks);
@@ -321,7 +329,8 @@ class CoupledKernelEngine {
             bool changed = false;
             std::fill(change.begin(), change.end(), 0.0);
             for (Index l = 0; l < labels(); ++l) {
-                const double by = static_cast<double>(beta_.row(l)[rows[a]]) - static_cast<double>(before_[l * block_size_ + a]);
+                const double by =
+                    static_cast<double>(beta_.row(l)[rows[a]]) - static_cast<double>(before_[l * block_size_ + a]);
                 if (by == 0) continue;
                 changed = true;
                 for (Index k = 0; k < rank_; ++k) change[k] += by * static_cast<double>(factor_values_[l * rank_ + k]);
@@ -348,8 +357,8 @@ class CoupledKernelEngine {
             const int first = task * chunks_per_task, count = std::min(chunks_per_task, scores_.chunks() - first);
             ChunkVector<T> zero(count), out(count);
             for (Index l = 0; l < labels() && !control.leave_unfinished(on_caller); ++l) {
-                subtract_combination<T>(&factor_values_[l * rank_], rank_, latent_.chunk_row(0) + first, latent_.chunks(),
-                                        zero.chunks(), count, out.chunks());
+                subtract_combination<T>(&factor_values_[l * rank_], rank_, latent_.chunk_row(0) + first,
+                                        latent_.chunks(), zero.chunks(), count, out.chunks());
                 Chunk<T>* to = scores_.chunk_row(l) + first;
                 for (int c = 0; c < count; ++c) to[c] = shifts[l] - out.chunks()[c];
             }
@@ -366,8 +375,8 @@ class CoupledKernelEngine {
     std::vector<T> factor_values_;
     ChunkTable<T> factor_, factor_t_, R_;
     LabelTable<T> costs_, targets_, beta_, best_beta_;
-    LabelTable<T> latent_, scores_;             // G, z
-    std::vector<double> sums_, best_sums_;      // t
+    LabelTable<T> latent_, scores_;         // G, z
+    std::vector<double> sums_, best_sums_;  // t
     std::vector<double> shifts_, worst_;
     MoveLists<T> moves_;
     SquareBlock<T> block_;

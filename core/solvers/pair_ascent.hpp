@@ -141,7 +141,8 @@ MULTIMARGIN_SIMD __attribute__((noinline)) Index ascend_pairs(const PairProblem<
             w = p;
             x1 = a > 0 ? within(g / a, low1, high1) : T(0);
         } else {
-            solve_pair(g, s[w], a, diagonal[w], kernel_row[w], low1, high1, low[w] - beta[w], high[w] - beta[w], x1, x2);
+            solve_pair(g, s[w], a, diagonal[w], kernel_row[w], low1, high1, low[w] - beta[w], high[w] - beta[w], x1,
+                       x2);
         }
         const auto settle = [&](Index i, T x) {
             const T slack = pair_rounding<T> * (high[i] - low[i]), now = beta[i] + x;

@@ -34,6 +34,54 @@ def fit_linear_m3l(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+def gram_stride(rows: int) -> int: ...
+def gram_matrix_float32(n: int) -> NDArray[np.float32]: ...
+def gram_matrix_float64(n: int) -> NDArray[np.float64]: ...
+def mirror_gram(matrix: NDArray[Any], threads: int) -> None: ...
+def sparse_products(x: Rows, columns: Rows, first: int, last: int, start: int, out: NDArray[Any]) -> None: ...
+def manhattan(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
+def chi2(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
+def additive_chi2(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
+def fit_kernel_m3l_float32(
+    gram: NDArray[Any] | None,
+    compute: Callable[[NDArray[np.int32]], NDArray[Any]] | None,
+    n_rows: int,
+    capacity: int,
+    n_labels: int,
+    positives: Cells,
+    missing: Cells | None,
+    costs: tuple[NDArray[Any] | None, ...],
+    factor: NDArray[Any] | None,
+    targets: NDArray[Any] | None,
+    bias: float,
+    start: NDArray[Any] | None,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
+def fit_kernel_m3l_float64(
+    gram: NDArray[Any] | None,
+    compute: Callable[[NDArray[np.int32]], NDArray[Any]] | None,
+    n_rows: int,
+    capacity: int,
+    n_labels: int,
+    positives: Cells,
+    missing: Cells | None,
+    costs: tuple[NDArray[Any] | None, ...],
+    factor: NDArray[Any] | None,
+    targets: NDArray[Any] | None,
+    bias: float,
+    start: NDArray[Any] | None,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
 def stratify(
     offsets: NDArray[np.int64],
     columns: NDArray[np.int32],
@@ -44,6 +92,7 @@ def stratify(
     shuffle: bool,
     fold_of_row: NDArray[np.int32],
 ) -> None: ...
+
 Floats = NDArray[np.float64]
 Csr = tuple[Floats, NDArray[np.int32], NDArray[np.int64]]
 LabelRows = tuple[NDArray[np.int32], NDArray[np.int64]]

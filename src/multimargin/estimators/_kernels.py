@@ -56,7 +56,7 @@ class Kernel:
 
 
 class _DotKernel(Kernel):
-    """A function of the inner product. Sparse rows go through the columns of the fixed ones, dense ones through BLAS."""
+    """A function of the inner product: by BLAS for dense rows, by the columns of the fixed rows for sparse ones."""
 
     def __init__(self, Z: Any, dtype: Any):
         super().__init__(Z, dtype)
@@ -117,7 +117,11 @@ class _Sigmoid(_Poly):
 
 
 class _Rbf(_DotKernel):
-    """The exponent -gamma |a - z|^2 of centred rows is itself an inner product, of (2 gamma a, -gamma a.a, 1) with (z, 1, -gamma z.z)."""
+    """The Gaussian kernel.
+
+    Its exponent -gamma |a - z|^2 is an inner product, of (2 gamma a, -gamma a.a, 1) with (z, 1, -gamma z.z); centring
+    the rows first keeps its digits.
+    """
 
     unit_diagonal = True
 
@@ -237,13 +241,13 @@ def resolve_gamma(gamma: Any, X: Any, kernel: Any) -> float:
     if callable(kernel) or kernel == "precomputed":
         return 1.0  # not used
     if gamma == "auto":
-        return 1.0 / X.shape[1]
+        return float(1.0 / X.shape[1])
     if sp.issparse(X):
         mean = float(X.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
         variance = float(np.square(X.data, dtype=np.float64).sum()) / (X.shape[0] * X.shape[1]) - mean**2
     else:
         variance = float(X.var(dtype=np.float64))
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
 
 
 def gram_matrix(kernel: Kernel, X: Any, n_jobs: int) -> NDArray[Any]:
@@ -284,7 +288,7 @@ def gram_rows(kernel: Kernel, X: Any, n_jobs: int) -> Callable[[NDArray[np.int32
 
 
 def for_blocks(task: Callable[[slice], None], blocks: Iterator[slice], n_jobs: int) -> None:
-    """Run a task on every block, on ``n_jobs`` threads. BLAS works on one thread in each: the bits do not depend on it."""
+    """Run a task on every block, on ``n_jobs`` threads, with BLAS on one: the bits do not depend on ``n_jobs``."""
     with one_blas_thread():
         if n_jobs == 1:
             for block in blocks:
@@ -347,9 +351,9 @@ def _check_sample(kernel: Any, X: Any, gamma: float, degree: float, coef0: float
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest < -PSD_TOLERANCE * max(largest, 0.0) - np.finfo(np.float64).tiny:
         msg = (
-            f"The kernel {name} is not positive semidefinite: on a sample of {len(rows)} rows its smallest eigenvalue is "
-            f"{smallest:.3g} (largest {largest:.3g}), so training would have no certified optimum. Use another kernel, "
-            "or add the size of that eigenvalue to the diagonal of a precomputed one."
+            f"The kernel {name} is not positive semidefinite: on a sample of {len(rows)} rows its smallest eigenvalue "
+            f"is {smallest:.3g} (largest {largest:.3g}), so training would have no certified optimum. Use another "
+            "kernel, or add the size of that eigenvalue to the diagonal of a precomputed one."
         )
         raise InputError(msg)
 

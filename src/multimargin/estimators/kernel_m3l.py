@@ -48,8 +48,8 @@ class KernelM3L(M3L):
             - \tfrac12 \sum_{i,j} (k(x_i, x_j) + s^2)\, \beta_i^\top R\, \beta_j
 
     the dual of :math:`\tfrac12 \|z\|^2 + \sum_{il} c_{il} \max(0, m_{il} - y_{il} z_l(x_i))`, where
-    :math:`y_{il} \in \{-1, 1\}` says whether row i has label l, :math:`c_{il} = C \cdot \text{weights}` is the cost of a
-    cell (0 for an unknown label), :math:`m_{il}` the margin (1 for the Hamming loss), and s is ``intercept_scaling``.
+    :math:`y_{il} \in \{-1, 1\}` says whether row i has label l, :math:`c_{il} = C \cdot \text{weights}` is the cost of
+    a cell (0 for an unknown label), :math:`m_{il}` the margin (1 for the Hamming loss), and s is ``intercept_scaling``.
     With ``prior=None``, R is the identity and the model is a kernel machine per label, but the Gram matrix is computed
     once for all of them.
 
@@ -72,8 +72,8 @@ class KernelM3L(M3L):
         callable                  ``kernel(A, B)`` returns the values between the rows of A and of B
         ========================  =======================================================================
 
-        A kernel that is not positive semidefinite on a sample of the rows is refused, with its smallest eigenvalue; that
-        is the usual fate of ``"sigmoid"``, :math:`\tanh(\gamma\, x \cdot z + \text{coef0})`.
+        A kernel that is not positive semidefinite on a sample of the rows is refused, with its smallest eigenvalue;
+        that is the usual fate of ``"sigmoid"``, :math:`\tanh(\gamma\, x \cdot z + \text{coef0})`.
     gamma : {"scale", "auto"} or float, default="scale"
         ``"scale"`` is ``1 / (n_features * X.var())`` over the rows with some weight and some known label, ``"auto"`` is
         ``1 / n_features``.
@@ -113,8 +113,8 @@ class KernelM3L(M3L):
     warm_start : bool, default=False
         Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed.
     callback : callable, optional
-        Called once per round with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None
-        in rounds where they were not evaluated). Returning True stops training cleanly.
+        Called once per round with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three
+        None in rounds where they were not evaluated). Returning True stops training cleanly.
 
     Attributes
     ----------
@@ -242,11 +242,12 @@ class KernelM3L(M3L):
         used = _used_rows(problem)
         self._gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
         check_kernel(self.kernel, problem.X, self._gamma, self.degree, self.coef0, problem.seed)
-        row_bytes = _core.gram_stride(problem.X.shape[0]) * self._working_dtype().itemsize
-        if self._cached_rows(problem) < min(MIN_CACHED_ROWS, problem.X.shape[0]):
+        held = self._cached_rows(problem)
+        if held < min(MIN_CACHED_ROWS, problem.X.shape[0]):
+            needed = MIN_CACHED_ROWS * self._row_bytes(problem) / MIB
             msg = (
-                f"cache_size={self.cache_size} MiB holds {self._cached_rows(problem)} rows of the Gram matrix; training "
-                f"needs at least {MIN_CACHED_ROWS}. Set cache_size to {MIN_CACHED_ROWS * row_bytes / MIB:.3g} or more."
+                f"cache_size={self.cache_size} MiB holds {held} rows of the Gram matrix; training needs at least "
+                f"{MIN_CACHED_ROWS}. Set cache_size to {needed:.3g} or more."
             )
             raise InputError(msg)
 
@@ -257,6 +258,7 @@ class KernelM3L(M3L):
         capacity = self._cached_rows(problem)
         gram = gram_matrix(kernel, problem.X, problem.n_jobs) if capacity >= n else None
         factor = _factor(self._prior, dtype)
+        own_margins = self.loss == "prior" and factor is not None
         spent = time.monotonic() - began
         fit = _core.fit_kernel_m3l_float32 if dtype == np.float32 else _core.fit_kernel_m3l_float64
         result = fit(
@@ -269,7 +271,7 @@ class KernelM3L(M3L):
             missing=problem.missing(),
             costs=_cast(problem.costs, dtype),
             factor=factor,
-            targets=_prior_targets(problem, self._prior, dtype) if self.loss == "prior" and factor is not None else None,
+            targets=_prior_targets(problem, self._prior, dtype) if own_margins else None,
             bias=self._bias(),
             start=self._start(dtype),
             tol=self.tol,
@@ -327,9 +329,10 @@ class KernelM3L(M3L):
         return np.dtype(np.float32 if self.tol >= SINGLE_PRECISION_TOL else np.float64)
 
     def _cached_rows(self, problem: Problem) -> int:
-        n = problem.X.shape[0]
-        row_bytes = _core.gram_stride(n) * self._working_dtype().itemsize
-        return min(n, int(self.cache_size * MIB // row_bytes))
+        return min(int(problem.X.shape[0]), int(self.cache_size * MIB // self._row_bytes(problem)))
+
+    def _row_bytes(self, problem: Problem) -> int:
+        return int(_core.gram_stride(problem.X.shape[0])) * self._working_dtype().itemsize
 
 
 def _factor(prior: Prior, dtype: np.dtype[Any]) -> NDArray[Any] | None:
@@ -346,7 +349,7 @@ def _factor(prior: Prior, dtype: np.dtype[Any]) -> NDArray[Any] | None:
 
 
 def _prior_targets(problem: Problem, prior: Prior, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """y m = R y of every row, unknown labels counting as 0."""
+    """Y m = R y of every row, unknown labels counting as 0."""
     y = np.where(problem.labels.positives.toarray(), 1.0, -1.0)
     if problem.labels.missing is not None:
         y[problem.labels.missing.toarray().astype(bool)] = 0.0
