@@ -1,7 +1,6 @@
 #include <optional>
 
-#include "bindings/arrays.hpp"
-#include "bindings/label_arrays.hpp"
+#include "bindings/m3l_arguments.hpp"
 #include "bindings/python_control.hpp"
 #include "core/solvers/m3l_kernel_coupled.hpp"
 

@@ -6,6 +6,7 @@ namespace nb = nanobind;
 void bind_control(nb::module_& m);
 void bind_matrix(nb::module_& m);
 void bind_m3l(nb::module_& m);
+void bind_m3l_newton(nb::module_& m);
 void bind_gram(nb::module_& m);
 void bind_kernel_m3l(nb::module_& m);
 void bind_stratify(nb::module_& m);
@@ -16,6 +17,7 @@ NB_MODULE(_core, m) {
     bind_control(m);
     bind_matrix(m);
     bind_m3l(m);
+    bind_m3l_newton(m);
     bind_gram(m);
     bind_kernel_m3l(m);
     bind_stratify(m);

@@ -19,7 +19,8 @@ struct Progress {
     double dual = std::numeric_limits<double>::quiet_NaN();
 };
 
-enum class Status { converged, max_iter, time_limit, stopped };
+// hand_over: another solver would finish sooner.
+enum class Status { converged, max_iter, time_limit, stopped, hand_over };
 
 class Control {
   public:

@@ -36,7 +36,7 @@ class DenseRows {
     DenseRows(const T* values, Index rows, Index cols) : values_(values), rows_(rows), cols_(cols) {}
     Index rows() const { return rows_; }
     Index cols() const { return cols_; }
-    Index stored() const { return rows_ * cols_; }
+    const T* data() const { return values_; }
     MULTIMARGIN_INLINE DenseRow<T> row(Index i) const { return {{values_ + i * cols_, static_cast<std::size_t>(cols_)}}; }
 
   private:
@@ -52,7 +52,6 @@ class CsrRows {
         : values_(values), columns_(columns), offsets_(offsets), rows_(rows), cols_(cols) {}
     Index rows() const { return rows_; }
     Index cols() const { return cols_; }
-    Index stored() const { return offsets_[rows_]; }
     MULTIMARGIN_INLINE SparseRow<T> row(Index i) const {
         const auto begin = offsets_[i];
         const auto length = static_cast<std::size_t>(offsets_[i + 1] - begin);

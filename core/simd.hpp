@@ -49,6 +49,13 @@ MULTIMARGIN_INLINE ChunkMask<T> expand_flags(std::uint8_t flags) {
     using Lane = decltype(ChunkMask<T>{}[0] + 0);
     return (ChunkOf<T>::lane_bits & (ChunkMask<T>{} + static_cast<Lane>(flags))) != 0;
 }
+// The other way round: bit e is set where lane e of a comparison is true.
+template <class T, class M>
+MULTIMARGIN_INLINE std::uint8_t pack_flags(M mask) {
+    unsigned flags = 0;
+    for (int e = 0; e < lanes<T>; ++e) flags |= static_cast<unsigned>(mask[e] & 1) << e;
+    return static_cast<std::uint8_t>(flags);
+}
 template <class V>
 MULTIMARGIN_INLINE V lane_min(V a, V b) {
     return a < b ? a : b;

@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -42,6 +43,7 @@ struct M3LParams {
     int max_iter;
     int threads;
     std::uint64_t seed;
+    bool may_hand_over;  // stop early when coordinate ascent would take many more passes
 };
 
 struct Evaluation {
@@ -72,20 +74,34 @@ MULTIMARGIN_INLINE T step_length(T curvature) {
 // Runs passes of an engine until the certificate holds. An Engine offers
 //   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
 //   Evaluation evaluate(share, control)   exact P and D; reactivates variables whose share of the gap exceeds `share`
+
+// Passes that coordinate ascent still needs at its present rate, from the estimated gaps of the last passes.
+inline double passes_left(const std::vector<double>& estimates, double goal) {
+    constexpr std::size_t span = 4;
+    const double now = estimates.back(), before = estimates[estimates.size() - 1 - span];
+    if (now <= goal) return 0.0;
+    const double rate = std::log(now / before) / span;
+    return rate < 0 ? std::log(goal / now) / rate : std::numeric_limits<double>::infinity();
+}
+
 template <class Engine>
 M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& params, Control& control) {
     constexpr int first_evaluation = 4;
     constexpr int passes_without_shrinking = 2;
+    constexpr int first_hand_over = 8;
+    constexpr double patience = 15.0;  // passes another solver is worth
     std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
     std::iota(order.begin(), order.end(), 0);
     Rng rng(params.seed);
 
     Evaluation last{0.0, 0.0};
+    std::vector<double> estimates;
     double optimism = 1.0;  // true gap / estimated gap at the last evaluation
     int next_evaluation = first_evaluation;
     for (int pass = 1;; ++pass) {
         rng.shuffle(std::span(order));
         const double estimate = engine.pass(order, pass > passes_without_shrinking, control);
+        estimates.push_back(estimate);
         const bool final_pass = pass >= params.max_iter;
         const bool promising = pass > first_evaluation && optimism * estimate <= params.tol * last.primal;
         Progress progress{.pass = pass, .time = control.elapsed()};
@@ -105,6 +121,8 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& p
         if (stop && progress.evaluated) return {last, pass, control.reason()};
         if (final_pass) return {last, pass, Status::max_iter};
         if (stop) return {engine.evaluate(0.0, control), pass, control.reason()};
+        if (params.may_hand_over && pass >= first_hand_over && passes_left(estimates, params.tol * last.primal) > patience)
+            return {last, pass, Status::hand_over};
     }
 }
 

@@ -1,9 +1,40 @@
 """Max-margin multi-label learning: certified solutions behind scikit-learn's interface."""
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from multimargin import priors
-from multimargin.estimators import KernelM3L, LinearM3L
+if TYPE_CHECKING:
+    from multimargin import priors
+    from multimargin.estimators import KernelM3L, LinearM3L
+    from multimargin.persistence import load, save
+    from multimargin.zero_shot import ZeroShotClassifier
 
 __version__ = version("multimargin")
-__all__ = ["KernelM3L", "LinearM3L", "__version__", "priors"]
+__all__ = ["KernelM3L", "LinearM3L", "ZeroShotClassifier", "__version__", "load", "priors", "save"]
+
+_HOMES = {
+    "KernelM3L": "estimators",
+    "LinearM3L": "estimators",
+    "ZeroShotClassifier": "zero_shot",
+    "load": "persistence",
+    "save": "persistence",
+}
+_ROOMS = ("datasets", "metrics", "model_selection", "plots", "priors", "zero_shot")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that the command answers at once."""
+    if name in _HOMES:
+        value = getattr(import_module(f"multimargin.{_HOMES[name]}"), name)
+    elif name in _ROOMS:
+        value = import_module(f"multimargin.{name}")
+    else:
+        msg = f"module 'multimargin' has no attribute {name!r}"
+        raise AttributeError(msg)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_ROOMS})

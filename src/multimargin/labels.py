@@ -99,7 +99,8 @@ def read_labels(
 
     Parameters
     ----------
-    Y : array, sparse matrix or array, DataFrame, list of label sets, or 1-D array
+    Y : array, sparse matrix or array, DataFrame, list of label sets, 1-D array, or LabelMatrix
+        A LabelMatrix is returned as it is, so that a sparse Y can carry the names of its labels into ``fit``.
         Cells are 0/1, booleans or -1/1; NaN is an unknown label. In a sparse Y the stored entries are 1 (or NaN).
         A list of lists is an indicator matrix if it is a rectangular table of 0 and 1, and label sets otherwise; sets
         and tuples are always label sets.
@@ -129,7 +130,9 @@ def read_labels(
     if Y is None:
         msg = f"requires y to be passed, but the target y is None: {subject} holds the labels. {FORMS}."
         raise InputError(msg)
-    if sp.issparse(Y):
+    if isinstance(Y, LabelMatrix):
+        labels = Y
+    elif sp.issparse(Y):
         labels = _from_sparse(Y, names, subject)
     elif hasattr(Y, "columns") and hasattr(Y, "iloc"):
         labels = _from_frame(Y, names, subject)

@@ -34,6 +34,10 @@ class CellCosts:
     negative: NDArray[Any]
     cells: NDArray[Any] | None
 
+    def native(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+        """Return the costs for the native core."""
+        return self.row, self.positive, self.negative, self.cells
+
 
 def cell_costs(
     labels: LabelMatrix, C: float, class_weight: Any, sample_weight: Any, left_out: NDArray[np.bool_], dtype: Any

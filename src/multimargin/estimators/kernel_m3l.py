@@ -269,7 +269,7 @@ class KernelM3L(M3L):
             n_labels=labels.n_labels,
             positives=problem.positives(),
             missing=problem.missing(),
-            costs=_cast(problem.costs, dtype),
+            costs=_cast(problem.costs.native(), dtype),
             factor=factor,
             targets=_prior_targets(problem, self._prior, dtype) if own_margins else None,
             bias=self._bias(),
@@ -371,6 +371,5 @@ def _used_rows(problem: Problem) -> NDArray[np.bool_]:
     return np.asarray(used)
 
 
-def _cast(costs: Any, dtype: np.dtype[Any]) -> tuple[NDArray[Any] | None, ...]:
-    parts = (costs.row, costs.positive, costs.negative, costs.cells)
-    return tuple(None if part is None else np.ascontiguousarray(part, dtype=dtype) for part in parts)
+def _cast(costs: tuple[Any, ...], dtype: np.dtype[Any]) -> tuple[NDArray[Any] | None, ...]:
+    return tuple(None if part is None else np.ascontiguousarray(part, dtype=dtype) for part in costs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin import _core
@@ -14,6 +15,8 @@ from multimargin.estimators._monitor import Monitor
 from multimargin.priors import LowRankPrior
 
 __all__ = ["LinearM3L"]
+
+NEWTON_MAX_FEATURES = 1000
 
 
 class LinearM3L(M3L, LinearModel):
@@ -152,31 +155,75 @@ class LinearM3L(M3L, LinearModel):
         self.callback = callback
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        costs, labels = problem.costs, problem.labels
+        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        time_limit = np.inf if self.time_limit is None else float(self.time_limit)
+        common = {
+            "rows": problem.rows(),
+            "n_labels": problem.labels.n_labels,
+            "positives": problem.positives(),
+            "missing": problem.missing(),
+            "costs": problem.costs.native(),
+            "bias": bias,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "threads": problem.n_jobs,
+        }
         result = _core.fit_linear_m3l(
-            rows=problem.rows(),
-            n_labels=labels.n_labels,
-            positives=problem.positives(),
-            missing=problem.missing(),
-            costs=(costs.row, costs.positive, costs.negative, costs.cells),
+            **common,
             prior=_native(self._prior),
-            bias=float(self.intercept_scaling) if self.fit_intercept else 0.0,
             prior_margins=self.loss == "prior",
             start=self._start(problem.dtype),
             keep_beta=self.warm_start,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            threads=problem.n_jobs,
+            may_hand_over=self._newton_may_finish(problem),
             seed=problem.seed,
             report=monitor,
-            time_limit=np.inf if self.time_limit is None else float(self.time_limit),
+            time_limit=time_limit,
         )
-        weights = _weights(result["weights"], self._prior)
+        if result["status"] == "hand_over":
+            basis = eigenbasis(problem.X, bias)
+            result = _core.refine_linear_m3l(
+                **common,
+                factor=_eigenfactor(self._prior, problem.dtype),
+                basis=basis,
+                start=result["beta"],
+                passes=result["passes"],
+                report=monitor,
+                time_limit=time_limit - monitor.elapsed,
+            )
+            weights = result["weights"]
+        else:
+            weights = _weights(result["weights"], self._prior)
         self.coef_ = np.ascontiguousarray(weights[:, :-1])
         self.intercept_ = weights[:, -1] * problem.dtype.type(self.intercept_scaling if self.fit_intercept else 0.0)
         del self._prior
         self._keep(result["beta"])
         return solution_of(result)
+
+    def _newton_may_finish(self, problem: Problem) -> bool:
+        n_samples, n_features = problem.X.shape
+        return self.loss == "hamming" and n_features <= NEWTON_MAX_FEATURES and n_samples > 4 * n_features
+
+
+def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Eigenvectors, as rows and as columns, and eigenvalues of the Gram matrix of the features, constant one included."""
+    n = X.shape[1]
+    G = np.empty((n + 1, n + 1))
+    G[:n, :n] = (X.T @ X).toarray() if sp.issparse(X) else X.T @ X
+    G[n, :n] = G[:n, n] = bias * np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
+    G[n, n] = bias**2 * X.shape[0]
+    values, Q = np.linalg.eigh(G.astype(X.dtype))
+    return np.ascontiguousarray(Q), np.ascontiguousarray(Q.T), values.astype(np.float64)
+
+
+def _eigenfactor(prior: Prior, dtype: Any) -> tuple[Any, ...] | None:
+    """P and its transpose with R = P P', the columns of P orthogonal, and the eigenvalues of R; zero ones are left out."""
+    if prior is None:
+        return None
+    R = prior.toarray() if isinstance(prior, LowRankPrior) else prior.astype(np.float64)
+    values, vectors = np.linalg.eigh(R)
+    kept = values > 1e-10 * values[-1]
+    P = vectors[:, kept] * np.sqrt(values[kept])
+    return np.ascontiguousarray(P, dtype=dtype), np.ascontiguousarray(P.T, dtype=dtype), values[kept]
 
 
 def _native(prior: Prior) -> tuple[Any, ...] | None:

@@ -1,0 +1,7 @@
+"""``python -m multimargin.cli``."""
+
+import sys
+
+from multimargin.cli import main
+
+sys.exit(main())

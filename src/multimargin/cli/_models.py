@@ -1,0 +1,89 @@
+"""From ``--model NAME -p name=value`` to an estimator."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from multimargin.errors import InputError
+
+__all__ = ["did_you_mean", "make_model", "model_summaries", "parse_parameters"]
+
+WORDS: dict[str, Any] = {"none": None, "null": None, "true": True, "false": False}
+OWN_OPTION = {"prior": "--prior", "callback": None}
+
+
+def make_model(name: str, settings: Sequence[str]) -> Any:
+    """Make an estimator from its registered name and settings such as ``C=1``."""
+    from multimargin.estimators import REGISTRY
+
+    if name not in REGISTRY:
+        msg = f"There is no model {name!r}. Known models: {', '.join(REGISTRY)}.{did_you_mean(name, REGISTRY)}"
+        raise InputError(msg)
+    return REGISTRY[name](**parse_parameters(REGISTRY[name], settings))
+
+
+def parse_parameters(cls: type, settings: Sequence[str]) -> dict[str, Any]:
+    """Read settings such as ``C=1`` and check their names against the constructor."""
+    known = [name for name in inspect.signature(cls).parameters if name not in OWN_OPTION]
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            msg = f"A parameter is written name=value; got {setting!r}. Example: -p C=1"
+            raise InputError(msg)
+        if OWN_OPTION.get(name):
+            msg = f"The parameter {name!r} is not plain text; give it with {OWN_OPTION[name]}."
+            raise InputError(msg)
+        if name not in known:
+            msg = (
+                f"{cls.__name__} has no parameter {name!r}. Known parameters: {', '.join(known)}."
+                f"{did_you_mean(name, known)}"
+            )
+            raise InputError(msg)
+        if name in values:
+            msg = f"The parameter {name!r} was given twice. Give it once."
+            raise InputError(msg)
+        values[name] = _value(text.strip())
+    return values
+
+
+def _value(text: str) -> Any:
+    """Read a number, a word such as none or true, or a Python list or dict; anything else is text."""
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a sentence naming the known word closest to this one, or nothing if none is close."""
+    known = list(known)
+    exact = [name for name in known if name.lower() == word.lower()]
+    close = exact or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
+def model_summaries() -> list[dict[str, Any]]:
+    """Return name, class, first sentence and parameters of every registered model."""
+    from multimargin.estimators import REGISTRY
+
+    return [
+        {
+            "name": name,
+            "class": cls.__name__,
+            "summary": (inspect.getdoc(cls) or "").partition("\n")[0],
+            "parameters": {
+                key: parameter.default
+                for key, parameter in inspect.signature(cls).parameters.items()
+                if key not in OWN_OPTION
+            },
+        }
+        for name, cls in REGISTRY.items()
+    ]

@@ -1,0 +1,127 @@
+"""What the command shows: tables for people, JSON for machines, and progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+__all__ = ["console", "facts_table", "fit_progress", "print_json", "status"]
+
+QUIET_SECONDS = 10.0
+
+Callback = Callable[[Any], bool | None]
+
+
+def console() -> Console:
+    """Return a console on standard output."""
+    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document; NaN and infinity become null."""
+    sys.stdout.write(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value)
+
+
+def facts_table(facts: Mapping[str, Any]) -> Table:
+    """Return a table of two columns, name and value, without lines."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), str(value))
+    return table
+
+
+@contextmanager
+def status(what: str) -> Iterator[None]:
+    """Show on a terminal what is being done; say nothing otherwise."""
+    errors = Console(stderr=True)
+    if errors.is_terminal:
+        with errors.status(what):
+            yield
+    else:
+        yield
+
+
+@contextmanager
+def fit_progress(what: str, tol: float) -> Iterator[Callback]:
+    """Give a callback for an estimator that shows how far its duality gap has closed.
+
+    A bar on a terminal; otherwise one line on standard error every ten seconds.
+    """
+    errors = Console(stderr=True)
+    if not errors.is_terminal:
+        yield _quiet_lines(what)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+    )
+    with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True) as bar:
+        yield _moving_bar(bar, what, tol)
+
+
+def _moving_bar(bar: Progress, what: str, tol: float) -> Callback:
+    task = bar.add_task(what, total=1.0, state="first pass")
+    gaps: list[float] = []
+
+    def update(progress: Any) -> None:
+        gap = _relative_gap(progress)
+        if gap is not None:
+            gaps[1:] = [gap]  # the first and the last
+        if gaps:
+            done = _share_closed(gaps[0], gaps[-1], tol)
+            bar.update(task, completed=done, state=f"pass {progress.pass_}, gap {gaps[-1]:.1e} of {tol:.0e}")
+
+    return update
+
+
+def _quiet_lines(what: str) -> Callback:
+    last = [time.monotonic()]
+
+    def update(progress: Any) -> None:
+        now = time.monotonic()
+        gap = _relative_gap(progress)
+        if gap is not None and now - last[0] >= QUIET_SECONDS:
+            last[0] = now
+            sys.stderr.write(f"{what}: pass {progress.pass_}, {progress.time:.0f} s, relative gap {gap:.1e}\n")
+
+    return update
+
+
+def _relative_gap(progress: Any) -> float | None:
+    if progress.gap is None:
+        return None
+    return max(float(progress.gap), 0.0) / (float(progress.primal) if progress.primal > 0 else 1.0)
+
+
+def _share_closed(first: float, gap: float, tol: float) -> float:
+    """How much of the way from the first gap to the tolerance is done, on a logarithmic scale."""
+    if gap <= tol or first <= tol:
+        return 1.0
+    return min(max(math.log(first / gap) / math.log(first / tol), 0.0), 1.0)

@@ -1,0 +1,200 @@
+"""``multimargin fit``: train a model and keep it in a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._options import Format, Json, Labels
+
+__all__ = ["HELP", "run"]
+
+HELP = """
+Train a model, print the certificate of its optimum, and keep it in a file.
+
+A model minimises [bold]P(w) = 1/2 |w|² + C · (sum of losses)[/bold]. Training stops when the relative duality
+gap [bold](P - D) / P[/bold] is at most [bold]tol[/bold]. The dual value D is a proved lower bound: no weights
+give a smaller objective.
+
+Examples:
+
+  multimargin fit train.arff --labels train.xml -p C=1 --out model.mm
+
+  multimargin fit train.csv --labels sea,sun,snow -p C=10 -p tol=1e-4 --out model.mm
+
+  multimargin fit scene --prior labels --json
+"""
+
+Source = Annotated[
+    str | None,
+    typer.Argument(help="A data file, or the name of a data set (its train split).", metavar="DATA"),
+]
+Model = Annotated[str, typer.Option("--model", help="Name of the model; --list-models shows all.", metavar="NAME")]
+Parameter = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", "-p", help="A parameter of the model; may be repeated.", metavar="NAME=VALUE"),
+]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        "--prior",
+        help="Which labels go together: 'labels' for the correlations of the training labels, or a .npy or "
+        ".csv file with a positive semidefinite matrix, one row per label.",
+        metavar="labels|FILE",
+    ),
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="The model file to write.", metavar="FILE")]
+ListModels = Annotated[bool, typer.Option("--list-models", help="Show the models and their parameters, and stop.")]
+
+
+def run(
+    source: Source = None,
+    labels: Labels = None,
+    model: Model = "linear-m3l",
+    parameter: Parameter = None,
+    prior: Prior = None,
+    out: Out = None,
+    format: Format = None,
+    list_models: ListModels = False,
+    json: Json = False,
+) -> None:
+    """Run the verb."""
+    from ._models import make_model
+
+    if list_models:
+        _show_models(json)
+        return
+    if source is None:
+        msg = "Missing argument DATA."
+        raise typer.BadParameter(msg)
+    estimator = make_model(model, parameter or [])
+    if getattr(estimator, "random_state", 0) is None:  # the same command gives the same model
+        estimator.set_params(random_state=0)
+    _train(estimator, model, source, labels, format, prior, out, json)
+
+
+def _train(
+    estimator: Any,
+    name: str,
+    source: str,
+    labels: str | None,
+    file_format: str | None,
+    prior: str | None,
+    out: Path | None,
+    json: bool,
+) -> None:
+    from multimargin.persistence import save
+
+    from ._data import check_output, read_data
+    from ._output import fit_progress, status
+
+    check_output(out)
+    with status(f"reading {source}"):
+        data = read_data(source, labels, file_format, "train")
+    if prior is not None:
+        estimator.set_params(prior=_read_prior(prior, data.labels()))
+    start = time.perf_counter()
+    with fit_progress(f"fitting {name}", estimator.get_params().get("tol", 1e-3)) as callback:
+        _fit(estimator, data, callback)
+    seconds = time.perf_counter() - start
+    if out is not None:
+        save(estimator, out, notes={"reading": {**data.reading, "n_features": data.X.shape[1]}})
+    _show_result(estimator, name, data.facts(), seconds, out, json)
+
+
+def _fit(estimator: Any, data: Any, callback: Any) -> None:
+    """Fit with named labels and without keeping the progress bar in the model."""
+    if "callback" in estimator.get_params():
+        estimator.set_params(callback=callback)
+    estimator.fit(data.X, data.labels())
+    if "callback" in estimator.get_params():
+        estimator.set_params(callback=None)
+
+
+def _read_prior(prior: str, Y: Any) -> Any:
+    import numpy as np
+
+    from multimargin import priors
+    from multimargin.errors import InputError
+
+    if prior == "labels":
+        return priors.from_labels(Y)
+    read = {".npy": partial(np.load, allow_pickle=False), ".csv": partial(np.loadtxt, delimiter=",", ndmin=2)}
+    if Path(prior).suffix not in read:
+        msg = f"A prior is 'labels' or a .npy or .csv file with a square matrix; got {prior!r}."
+        raise InputError(msg)
+    try:
+        return read[Path(prior).suffix](prior)
+    except ValueError as error:
+        msg = f"{prior} does not hold a matrix of numbers: {error}"
+        raise InputError(msg) from error
+
+
+def _show_result(
+    estimator: Any, name: str, facts: dict[str, Any], seconds: float, out: Path | None, json: bool
+) -> None:
+    from ._output import console, facts_table, print_json
+
+    certificate = dataclasses.asdict(estimator.certificate_)
+    result = {
+        "model": name,
+        **facts,
+        "certificate": certificate,
+        "passes": estimator.n_iter_,
+        "seconds": round(seconds, 3),
+        "out": None if out is None else str(out),
+    }
+    if json:
+        parameters = {key: value for key, value in estimator.get_params().items() if key not in ("prior", "callback")}
+        print_json({**result, "parameters": parameters})
+        return
+    screen = console()
+    screen.print(facts_table({**facts, "model": f"{name}, {_settings(estimator)}"}))
+    screen.print()
+    screen.print(facts_table(_certificate_lines(certificate, estimator.n_iter_, seconds)))
+    screen.print()
+    screen.print(f"model file: {out}" if out else "The model was not kept; give --out FILE to keep it.")
+
+
+def _settings(estimator: Any) -> str:
+    import inspect
+
+    defaults = inspect.signature(type(estimator)).parameters
+    changed = [
+        f"{key}={value if isinstance(value, str | int | float) else type(value).__name__}"
+        for key, value in estimator.get_params(deep=False).items()
+        if key == "C" or repr(value) != repr(defaults[key].default)
+    ]
+    return " ".join(changed)
+
+
+def _certificate_lines(certificate: dict[str, Any], passes: int, seconds: float) -> dict[str, str]:
+    verdict = "proved within tol" if certificate["converged"] else "not within tol"
+    return {
+        "primal": f"{certificate['primal']:.6g}",
+        "dual": f"{certificate['dual']:.6g}",
+        "relative gap": f"{certificate['relative_gap']:.1e} ({verdict})",
+        "exact oracle calls": f"{certificate['oracle_exact']:.0%}",
+        "passes": str(passes),
+        "seconds": f"{seconds:.2f}",
+    }
+
+
+def _show_models(json: bool) -> None:
+    from ._models import model_summaries
+    from ._output import console, print_json
+
+    summaries = model_summaries()
+    if json:
+        print_json(summaries)
+        return
+    screen = console()
+    for entry in summaries:
+        screen.print(f"[bold]{entry['name']}[/bold]  {entry['summary']}")
+        for key, default in entry["parameters"].items():
+            screen.print(f"    -p {key}={default}", markup=False)

@@ -1,0 +1,93 @@
+"""``multimargin predict``: the labels of new rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._options import Format, Json, Labels, ModelFile
+
+__all__ = ["HELP", "run"]
+
+HELP = """
+Predict the labels of the rows of a file.
+
+The output is a table with one column per label: 0 or 1, or with [bold]--scores[/bold] the score of the label,
+[bold]f(x) = w·x + b[/bold] for linear models. A file without labels is fine. The model remembers how its
+training file was read; [bold]--labels[/bold] is needed only for a file of another kind.
+
+Examples:
+
+  multimargin predict model.mm test.arff --labels train.xml --out predictions.csv
+
+  multimargin predict model.mm new.csv --scores > scores.csv
+
+  multimargin predict model.mm test.arff --labels train.xml --out predictions.npz
+
+An .npz file holds the predictions as [bold]scipy.sparse.load_npz[/bold] reads them, with label_names, and
+scores if asked for.
+"""
+
+Source = Annotated[str, typer.Argument(help="A data file, or the name of a data set (its test split).", metavar="DATA")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="A .csv or .npz file; standard output (CSV) by default.", metavar="FILE"),
+]
+Scores = Annotated[bool, typer.Option("--scores", help="Give scores instead of 0 and 1.")]
+
+
+def run(
+    model: ModelFile,
+    source: Source,
+    labels: Labels = None,
+    out: Out = None,
+    scores: Scores = False,
+    format: Format = None,
+    json: Json = False,
+) -> None:
+    """Run the verb."""
+    from multimargin.persistence import load, load_notes
+
+    from ._data import check_features, check_output, read_data
+    from ._output import status
+    from ._predictions import check_kind, predict, write
+
+    check_output(out)
+    check_kind(out)
+    estimator = load(model)
+    with status(f"reading {source}"):
+        data = read_data(source, labels, format, "test", load_notes(model).get("reading"), need_labels=False)
+    check_features(estimator, data)
+    with status("predicting"):
+        predictions = predict(estimator, data.X, scores)
+    if out is not None:
+        write(predictions, out, scores)
+    _show(predictions, data.name, out, scores, json)
+
+
+def _show(predictions: Any, name: str, out: Path | None, scores: bool, json: bool) -> None:
+    import sys
+
+    from ._output import print_json
+    from ._predictions import write_csv
+
+    per_row = predictions.positives.sum() / predictions.positives.shape[0]
+    if json:
+        answer: dict[str, Any] = {
+            "data": name,
+            "rows": predictions.positives.shape[0],
+            "labels_per_row": per_row,
+        }
+        if out is None:
+            answer |= {"label_names": predictions.label_names, "label_sets": predictions.sets()}
+            answer |= {"scores": predictions.scores} if scores else {}
+        else:
+            answer["out"] = str(out)
+        print_json(answer)
+    elif out is None:
+        write_csv(predictions, sys.stdout, scores)
+    else:
+        rows = predictions.positives.shape[0]
+        typer.echo(f"{rows} rows of {name}, {per_row:.2f} labels per row on average: {out}")

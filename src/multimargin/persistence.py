@@ -1,0 +1,431 @@
+"""Model files: plain numbers and names, never code.
+
+Layout of a model file, little endian::
+
+    16 bytes   signature
+     4 bytes   format version
+     8 bytes   length of the payload
+    32 bytes   sha256 of version, length and payload
+    payload:   8 bytes length of the JSON text, the JSON text, then the arrays, each on a 64-byte boundary
+
+The first 60 bytes keep this layout in every format version, so that an older library can tell a newer file
+from a damaged one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+import math
+import os
+import secrets
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from . import __version__
+from .errors import ModelFileError
+
+__all__ = ["load", "load_notes", "save"]
+
+SIGNATURE = b"\x89multimargin\r\n\x1a\n"
+FORMAT_VERSION = 1
+PREFIX = struct.Struct("<16sIQ32s")
+ALIGNMENT = 64
+ARRAY_KINDS = "biufcSU"
+SPARSE_TYPES = {t.__name__: t for t in (sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.csc_matrix)}
+
+REMEDY = "Give a file written by multimargin.save or multimargin fit."
+AGAIN = "Save or copy it again."
+
+Json: TypeAlias = Any
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def storable_classes() -> dict[str, type]:
+    """Return the only classes a model file may name, by class name."""
+    from .estimators import REGISTRY, Certificate, History
+    from .labels import LabelForm
+    from .priors import LowRankPrior
+    from .zero_shot import ZeroShotClassifier
+
+    classes = (*REGISTRY.values(), ZeroShotClassifier, Certificate, History, LabelForm, LowRankPrior)
+    return {cls.__name__: cls for cls in classes}
+
+
+def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:
+    """Write a model to one file, atomically.
+
+    The file appears under its name only when it is complete and on disk: a crash in the middle leaves the
+    previous file as it was (and perhaps a hidden ``.tmp`` file beside it). Equal models give equal bytes.
+
+    Parameters
+    ----------
+    model : estimator of multimargin
+        Fitted or not. Its constructor parameters and public fitted attributes are stored; `callback` is
+        stored as None, and private state such as the warm start is left out.
+    path : str or path
+        The file to write or replace.
+    notes : dict, optional
+        Plain values to keep beside the model, such as how its training data was read; see `load_notes`.
+
+    Raises
+    ------
+    ModelFileError
+        If the model holds something that is not plain data, or the file cannot be written.
+    """
+    target = Path(path).resolve()
+    if target.is_dir():
+        msg = f"Cannot save a model as {path}: it is a directory. Give the name of a file."
+        raise ModelFileError(msg)
+    if not target.parent.is_dir():
+        msg = f"Cannot save a model as {path}: the folder {target.parent} does not exist. Create it first."
+        raise ModelFileError(msg)
+    chunks = _Writer(storable_classes()).payload(model, notes or {})
+    try:
+        _replace_atomically(target, chunks)
+    except OSError as error:
+        msg = f"Cannot save a model as {path}: {error.strerror or error}. Choose another place."
+        raise ModelFileError(msg) from error
+
+
+def load(path: PathLike) -> Any:
+    """Read a model written by `save`.
+
+    Nothing in the file is executed: it can only name classes of this library and give them plain data. The
+    loaded model predicts exactly as the saved one did.
+
+    Parameters
+    ----------
+    path : str or path
+        A model file.
+
+    Returns
+    -------
+    model : estimator of multimargin
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, foreign, truncated, damaged, or of a newer format version.
+    """
+    return _read(path, lambda reader: reader.model())
+
+
+def load_notes(path: PathLike) -> dict[str, Any]:
+    """Read the notes that `save` kept beside a model.
+
+    Parameters
+    ----------
+    path : str or path
+        A model file.
+
+    Returns
+    -------
+    dict
+        Empty if there are none.
+    """
+    notes: dict[str, Any] = _read(path, lambda reader: reader.decode(reader.content["notes"]))
+    return notes
+
+
+def _read(path: PathLike, part: Callable[[_Reader], Any]) -> Any:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        msg = f"Cannot read the model file {path}: {error.strerror or error}. {REMEDY}"
+        raise ModelFileError(msg) from error
+    payload = _checked_payload(data, path)
+    try:
+        return part(_Reader(payload, storable_classes()))
+    except ModelFileError as error:
+        msg = f"Cannot load the model file {path}: {error}"
+        raise ModelFileError(msg) from error
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+        struct.error,
+    ) as error:
+        msg = f"The model file {path} does not hold a valid model ({error}). Save the model again."
+        raise ModelFileError(msg) from error
+
+
+def _digest(version: int, length: int, chunks: list[memoryview]) -> bytes:
+    digest = hashlib.sha256(struct.pack("<IQ", version, length))
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.digest()
+
+
+def _replace_atomically(target: Path, chunks: list[memoryview]) -> None:
+    length = sum(chunk.nbytes for chunk in chunks)
+    prefix = PREFIX.pack(SIGNATURE, FORMAT_VERSION, length, _digest(FORMAT_VERSION, length, chunks))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(prefix)
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself survive a power cut, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _checked_payload(data: bytes, path: PathLike) -> memoryview:
+    if not data.startswith(SIGNATURE) and not (len(data) < len(SIGNATURE) and SIGNATURE.startswith(data)):
+        msg = f"{path} is not a multimargin model file: its first bytes are not ours. {REMEDY}"
+        raise ModelFileError(msg)
+    expected = PREFIX.size
+    if len(data) >= PREFIX.size:
+        _, version, length, digest = PREFIX.unpack_from(data)
+        expected += length
+    if len(data) < expected:
+        msg = f"The model file {path} is truncated: it has {len(data)} of at least {expected} bytes. {AGAIN}"
+        raise ModelFileError(msg)
+    payload = memoryview(data)[PREFIX.size :]
+    if len(data) > expected or _digest(version, length, [payload]) != digest:
+        msg = f"The model file {path} is damaged: its checksum does not match its content. {AGAIN}"
+        raise ModelFileError(msg)
+    if version > FORMAT_VERSION:
+        msg = (
+            f"The model file {path} has format version {version}; this multimargin {__version__} reads up to "
+            f"version {FORMAT_VERSION}. Upgrade with: pip install --upgrade multimargin"
+        )
+        raise ModelFileError(msg)
+    return payload
+
+
+class _Writer:
+    """Turns a model into a JSON text and a list of arrays."""
+
+    def __init__(self, classes: dict[str, type]) -> None:
+        self.classes = classes
+        self.arrays: list[np.ndarray] = []
+        self.table: list[Json] = []
+        self.size = 0
+
+    def payload(self, model: Any, notes: dict[str, Any]) -> list[memoryview]:
+        if not self._is_ours(model) or not isinstance(model, BaseEstimator):
+            msg = (
+                f"save() stores estimators of multimargin ({', '.join(self._estimator_names())}); got a "
+                f"{type(model).__name__}. Store pipelines and other objects with skops.io.dump(model, path)."
+            )
+            raise ModelFileError(msg)
+        content = {
+            "library": f"multimargin {__version__}",
+            "model": self.encode(model, type(model).__name__),
+            "notes": self.encode(notes, "notes"),
+            "arrays": self.table,
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        head = struct.pack("<Q", len(text)) + text
+        chunks = [memoryview(head + bytes(-len(head) % ALIGNMENT))]
+        for array in self.arrays:
+            chunks.append(_bytes_of(array))
+            chunks.append(memoryview(bytes(-array.nbytes % ALIGNMENT)))
+        return chunks
+
+    def _estimator_names(self) -> list[str]:
+        return [name for name, cls in self.classes.items() if issubclass(cls, BaseEstimator)]
+
+    def _is_ours(self, value: Any) -> bool:
+        return self.classes.get(type(value).__name__) is type(value)
+
+    def encode(self, value: Any, where: str) -> Json:
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, np.ndarray | np.generic):
+            return self._encode_array(value, where)
+        if sparse.issparse(value):
+            return self._encode_sparse(value, where)
+        if type(value) in (list, tuple):
+            return {type(value).__name__: [self.encode(v, f"{where}[{i}]") for i, v in enumerate(value)]}
+        if type(value) is dict:
+            pairs = [[self.encode(k, f"a key of {where}"), self.encode(v, f"{where}[{k!r}]")] for k, v in value.items()]
+            return {"dict": pairs}
+        if type(value).__name__ == "DataFrame":
+            columns, index = (self.encode(axis.tolist(), where) for axis in (value.columns, value.index))
+            return {"frame": self.encode(value.to_numpy(), where), "columns": columns, "index": index}
+        if self._is_ours(value):
+            return self._encode_object(value, where)
+        msg = (
+            f"{where} is a {type(value).__name__}; a model file holds numbers, strings, arrays and this "
+            f"library's own classes. Replace it by plain data, or store the model with skops.io.dump."
+        )
+        raise ModelFileError(msg)
+
+    def _encode_object(self, value: Any, where: str) -> Json:
+        def encoded(items: dict[str, Any]) -> dict[str, Json]:
+            return {name: self.encode(item, f"{where}.{name}") for name, item in items.items()}
+
+        name = type(value).__name__
+        if isinstance(value, BaseEstimator):
+            parameters = value.get_params(deep=False)
+            if "callback" in parameters:
+                parameters["callback"] = None
+            return {
+                "class": name,
+                "parameters": encoded(parameters),
+                "fitted": encoded(_fitted_attributes(value)),
+            }
+        return {"class": name, "parameters": encoded(_constructor_values(value))}
+
+    def _encode_array(self, value: np.ndarray | np.generic, where: str) -> Json:
+        array = np.asarray(value)
+        if array.dtype == object:
+            items = [self.encode(item, f"an element of {where}") for item in array.ravel()]
+            return {"objects": items, "shape": list(array.shape)}
+        if array.dtype.kind not in ARRAY_KINDS:
+            msg = f"{where} has dtype {array.dtype}; a model file holds numbers and strings. Convert it first."
+            raise ModelFileError(msg)
+        # The memory order is kept: BLAS may round differently on a transposed copy.
+        order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        stored = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order=order)
+        self.table.append({"dtype": stored.dtype.str, "shape": list(stored.shape), "order": order, "at": self.size})
+        self.arrays.append(stored)
+        self.size += stored.nbytes + -stored.nbytes % ALIGNMENT
+        return {"scalar" if isinstance(value, np.generic) else "array": len(self.arrays) - 1}
+
+    def _encode_sparse(self, value: Any, where: str) -> Json:
+        name = type(value).__name__
+        if SPARSE_TYPES.get(name) is not type(value):
+            msg = f"{where} is a {name}; a model file holds CSR and CSC only. Convert it with .tocsr()."
+            raise ModelFileError(msg)
+        parts = {part: self.encode(getattr(value, part), where) for part in ("data", "indices", "indptr")}
+        return {"sparse": name, "shape": list(value.shape), **parts}
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    """View the elements in memory order without a copy."""
+    return array.ravel(order="K").view(np.uint8).data if array.nbytes else memoryview(b"")
+
+
+def _fitted_attributes(model: BaseEstimator) -> dict[str, Any]:
+    return {name: value for name, value in sorted(vars(model).items()) if _is_fitted_name(name)}
+
+
+def _is_fitted_name(name: str) -> bool:
+    return name.isidentifier() and name.endswith("_") and not name.startswith("_")
+
+
+def _constructor_values(value: Any) -> dict[str, Any]:
+    """Read back the arguments of an object that keeps each under its own name."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+    return {name: getattr(value, name) for name in inspect.signature(type(value)).parameters}
+
+
+class _Reader:
+    """Turns a checked payload back into a model; trusts nothing but the layout."""
+
+    def __init__(self, payload: memoryview, classes: dict[str, type]) -> None:
+        (length,) = struct.unpack_from("<Q", payload)
+        self.content = json.loads(bytes(payload[8 : 8 + length]))
+        start = 8 + length
+        self.data = payload[start + -start % ALIGNMENT :]
+        self.table = self.content["arrays"]
+        self.classes = classes
+        self.decoders: dict[str, Callable[[Json], Any]] = {
+            "float": lambda node: float(node["float"]),
+            "list": lambda node: [self.decode(item) for item in node["list"]],
+            "tuple": lambda node: tuple(self.decode(item) for item in node["tuple"]),
+            "dict": lambda node: {self.decode(key): self.decode(value) for key, value in node["dict"]},
+            "frame": self._frame,
+            "array": lambda node: self._array(node["array"]),
+            "scalar": lambda node: self._array(node["scalar"])[()],
+            "objects": self._objects,
+            "sparse": self._sparse,
+            "class": self._object,
+        }
+
+    def model(self) -> BaseEstimator:
+        model = self.decode(self.content["model"])
+        if not isinstance(model, BaseEstimator):
+            msg = f"it holds a {type(model).__name__}, not an estimator."
+            raise ModelFileError(msg)
+        return model
+
+    def decode(self, node: Json) -> Any:
+        if not isinstance(node, dict):
+            return node
+        (kind,) = self.decoders.keys() & node.keys()
+        return self.decoders[kind](node)
+
+    def _object(self, node: Json) -> Any:
+        cls = self.classes.get(node["class"])
+        if cls is None:
+            msg = (
+                f"it names the class {node['class']!r}, which this multimargin {__version__} does not know. "
+                f"Upgrade with: pip install --upgrade multimargin"
+            )
+            raise ModelFileError(msg)
+        value = cls(**{name: self.decode(item) for name, item in node["parameters"].items()})
+        for name, item in node.get("fitted", {}).items():
+            if not _is_fitted_name(name):
+                msg = f"it sets {name!r}, which is not a fitted attribute. Save the model again."
+                raise ModelFileError(msg)
+            setattr(value, name, self.decode(item))
+        return value
+
+    def _array(self, index: int) -> np.ndarray:
+        entry = self.table[index]
+        dtype, shape, at = _plain_dtype(entry["dtype"]), tuple(entry["shape"]), entry["at"]
+        stop = at + math.prod(shape) * dtype.itemsize
+        if min((at, *shape), default=0) < 0 or stop > len(self.data):
+            msg = f"array {index} lies outside the file. Save the model again."
+            raise ModelFileError(msg)
+        flat = np.frombuffer(self.data[at:stop], dtype=dtype) if stop > at else np.empty(0, dtype)
+        return flat.reshape(shape, order=entry["order"]).astype(dtype.newbyteorder("="), order="K", copy=True)
+
+    def _objects(self, node: Json) -> np.ndarray:
+        array = np.empty(len(node["objects"]), dtype=object)
+        for i, item in enumerate(node["objects"]):
+            array[i] = self.decode(item)
+        return array.reshape(node["shape"])
+
+    def _frame(self, node: Json) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame(self.decode(node["frame"]), self.decode(node["index"]), self.decode(node["columns"]))
+
+    def _sparse(self, node: Json) -> Any:
+        parts = tuple(self.decode(node[part]) for part in ("data", "indices", "indptr"))
+        matrix = SPARSE_TYPES[node["sparse"]](parts, shape=tuple(node["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix
+
+
+def _plain_dtype(text: str) -> np.dtype:
+    dtype = np.dtype(text)
+    if dtype.kind not in ARRAY_KINDS:
+        msg = f"it has an array of dtype {dtype}, which model files never hold."
+        raise ModelFileError(msg)
+    return dtype

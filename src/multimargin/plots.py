@@ -1,0 +1,255 @@
+"""Pictures of a fit and of what was assumed about the labels.
+
+Each function draws on the given Axes (or on a new pyplot figure) and returns the Axes; nothing is shown
+and no style is changed. Needs matplotlib: ``pip install "multimargin[plots]"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["convergence", "prior", "similarity_order"]
+
+INK = "#22313f"
+FAINT = "#8a97a3"
+PRIMAL = "#b4491f"
+DUAL = "#1f6f8b"
+GAP = "#3b3b98"
+MAX_NAMES = 120
+MAX_CELL_NUMBERS = 12
+
+
+def convergence(model_or_history: Any, ax: Axes | None = None) -> Axes:
+    r"""Draw how the certificate closed in on the optimum.
+
+    The left axis shows the primal objective (an upper bound of the optimum) and the dual objective (a lower
+    bound) over time; the optimum lies in the shaded band. The right axis, logarithmic, shows the relative gap
+
+    .. math:: (P - D) / P.
+
+    Parameters
+    ----------
+    model_or_history : estimator or history
+        A fitted estimator, or its ``history_``: an object with the arrays ``time``, ``primal`` and ``dual``.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        The left axis.
+    """
+    history = getattr(model_or_history, "history_", model_or_history)
+    if not all(hasattr(history, name) for name in ("time", "primal", "dual")):
+        msg = (
+            f"convergence() draws a fitted estimator or its history_ (arrays time, primal, dual); got a "
+            f"{type(model_or_history).__name__}. Call fit first."
+        )
+        raise InputError(msg)
+    time, primal, dual = (np.asarray(getattr(history, name), dtype=float) for name in ("time", "primal", "dual"))
+    known = np.isfinite(primal) & np.isfinite(dual)
+    if not known.any():
+        msg = "The history holds no evaluated pass, so no curve. Fit with a larger max_iter or time_limit."
+        raise InputError(msg)
+    return _draw_convergence(time[known], primal[known], dual[known], ax or _new_axes(7.0, 4.2))
+
+
+def _draw_convergence(time: NDArray[Any], primal: NDArray[Any], dual: NDArray[Any], ax: Axes) -> Axes:
+    gap = np.maximum(primal - dual, 0) / np.where(primal > 0, primal, 1)
+    marker = "o" if len(time) <= 40 else None
+    band = ax.fill_between(time, dual, primal, color=FAINT, alpha=0.18, linewidth=0)
+    (upper,) = ax.plot(time, primal, color=PRIMAL, linewidth=1.8, marker=marker, markersize=3)
+    (lower,) = ax.plot(time, dual, color=DUAL, linewidth=1.8, marker=marker, markersize=3)
+    ax.set_xlabel("seconds", color=INK)
+    ax.set_ylabel("objective", color=INK)
+    ax.set_xlim(left=0)
+    low, high = _objective_window(primal, dual)
+    ax.set_ylim(low, high)
+
+    right = ax.twinx()
+    visible = np.where(gap > 0, gap, np.nan)
+    (line,) = right.plot(time, visible, color=GAP, linewidth=1.6, linestyle=(0, (4, 2)))
+    if np.isfinite(visible).any():
+        right.set_yscale("log")
+        right.margins(y=0.1)
+    right.set_ylabel("relative duality gap", color=GAP)
+    right.tick_params(colors=GAP)
+    if np.isfinite(visible[-1]):
+        right.annotate(
+            f"{gap[-1]:.1e}",
+            (time[-1], gap[-1]),
+            xytext=(-10, 0),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            color=GAP,
+            fontsize="small",
+        )
+    _quiet(ax, right)
+    names = [
+        "primal: optimum is below",
+        "dual: optimum is above",
+        "where the optimum lies",
+        "relative gap (right)",
+    ]
+    right.legend([upper, lower, band, line], names, loc="upper right", frameon=True, framealpha=0.9, fontsize="small")
+    return ax
+
+
+def _objective_window(primal: NDArray[Any], dual: NDArray[Any]) -> tuple[float, float]:
+    """Limits that show the end of the run: the first passes may be orders of magnitude away."""
+    optimum = primal.min()
+    spread = max(np.ptp(dual), abs(optimum) * 1e-3, np.finfo(float).tiny)
+    low = dual.min() - 0.05 * spread
+    return low, max(min(primal.max(), optimum + 2 * spread), optimum) + 0.1 * spread
+
+
+def prior(R: Any, names: Sequence[Any] | None = None, ax: Axes | None = None) -> Axes:
+    """Draw a label prior as a heat map.
+
+    Similar labels stand next to each other (:func:`similarity_order`); colours are centred at zero, so that
+    orange is a positive and blue a negative tie.
+
+    Parameters
+    ----------
+    R : array, DataFrame or LowRankPrior of shape (n_labels, n_labels)
+        The prior, symmetric.
+    names : sequence of length n_labels, optional
+        Label names, in the order of the rows of R. By default the columns of a DataFrame, otherwise numbers.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure, large enough for the names.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    matrix, labels = _square_matrix(R, names)
+    order = similarity_order(matrix)
+    count = len(order)
+    if ax is None:
+        side = float(np.clip(2.9 + 0.13 * count, 4.2, 16))
+        ax = _new_axes(side + 0.9, side)
+    shown = matrix[np.ix_(order, order)]
+    limit = float(np.abs(shown).max()) or 1.0
+    image = ax.imshow(shown, cmap=_diverging(), vmin=-limit, vmax=limit, interpolation="nearest")
+    _name_cells(ax, [labels[i] for i in order])
+    if count <= MAX_CELL_NUMBERS:
+        _number_cells(ax, shown, limit)
+    ax.tick_params(length=0, colors=INK)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.02, aspect=30)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize="small", colors=INK, length=0)
+    bar.set_label("tie between labels", color=INK, fontsize="small")
+    return ax
+
+
+def similarity_order(R: ArrayLike) -> NDArray[np.intp]:
+    """Return an order of the labels in which similar rows of a symmetric matrix are neighbours.
+
+    The leaves of an average-linkage tree on the distances between rows, in optimal leaf order.
+
+    Parameters
+    ----------
+    R : array of shape (n_labels, n_labels)
+
+    Returns
+    -------
+    ndarray of shape (n_labels,)
+
+    Examples
+    --------
+    >>> from multimargin.plots import similarity_order
+    >>> order = similarity_order([[1, 0, 0.9], [0, 1, 0], [0.9, 0, 1]])
+    >>> sorted(order.tolist())
+    [0, 1, 2]
+    >>> abs(order.tolist().index(0) - order.tolist().index(2))
+    1
+    """
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
+    rows = np.asarray(R, dtype=float)
+    if len(rows) < 3:
+        return np.arange(len(rows))
+    tree = linkage(rows, method="average", optimal_ordering=len(rows) <= 1000)
+    return np.asarray(leaves_list(tree), dtype=np.intp)
+
+
+def _square_matrix(R: Any, names: Sequence[Any] | None) -> tuple[NDArray[np.float64], list[str]]:
+    if names is None and hasattr(R, "columns"):
+        names = list(R.columns)
+    if hasattr(R, "toarray"):
+        R = R.toarray()
+    matrix = np.asarray(R, dtype=float)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        msg = f"A prior is a square matrix, one row per label; got shape {matrix.shape}."
+        raise InputError(msg)
+    if not np.isfinite(matrix).all():
+        msg = "A prior must be finite; it holds NaN or infinite values. Replace them."
+        raise InputError(msg)
+    labels = [str(name) for name in (range(len(matrix)) if names is None else names)]
+    if len(labels) != len(matrix):
+        msg = f"{len(labels)} names were given for a prior of {len(matrix)} labels. Give one name per label."
+        raise InputError(msg)
+    return matrix, labels
+
+
+def _name_cells(ax: Axes, labels: list[str]) -> None:
+    """Write the names as large as the cells allow, and none at all where they could not be read."""
+    count = len(labels)
+    if count > MAX_NAMES:
+        ax.set_xticks([])
+        ax.set_yticks([])
+        ax.set_xlabel(f"{count} labels, ordered by similarity", color=INK)
+        return
+    short = [label if len(label) <= 24 else label[:23] + "…" for label in labels]
+    box = ax.get_window_extent()
+    points = min(box.width, box.height) / ax.figure.dpi * 72 / count
+    size = float(np.clip(0.72 * points, 3.5, 10))
+    ax.set_xticks(range(count), short, rotation=90, fontsize=size)
+    ax.set_yticks(range(count), short, fontsize=size)
+
+
+def _number_cells(ax: Axes, shown: NDArray[np.float64], limit: float) -> None:
+    for (i, j), value in np.ndenumerate(shown):
+        colour = "white" if abs(value) > 0.6 * limit else INK
+        text = f"{value:.2f}".replace("-0.00", "0.00")
+        ax.text(j, i, text, ha="center", va="center", color=colour, fontsize="x-small")
+
+
+def _diverging() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("ties", ["#1c4f7c", "#7fb2d6", "#f7f6f3", "#eea565", "#a3450d"])
+
+
+def _quiet(*axes: Axes) -> None:
+    for ax in axes:
+        for side in ("top", "left", "right", "bottom"):
+            ax.spines[side].set_color("#cfd6dc")
+        ax.spines["top"].set_visible(False)
+        ax.tick_params(length=3, labelsize="small")
+    axes[0].tick_params(colors=INK)
+    axes[0].grid(axis="y", color="#e6eaed", linewidth=0.8)
+    axes[0].set_axisbelow(True)
+
+
+def _new_axes(width: float, height: float) -> Axes:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        msg = 'Plots need matplotlib, which is not installed. Install it with: pip install "multimargin[plots]"'
+        raise ImportError(msg) from error
+    figure = pyplot.figure(figsize=(width, height), layout="constrained")
+    ax: Axes = figure.add_subplot()
+    return ax

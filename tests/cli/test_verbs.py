@@ -1,0 +1,222 @@
+"""The verbs on good input: the command gives what the library gives."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from typer.testing import CliRunner
+
+from multimargin import datasets, metrics, persistence
+from multimargin.cli._app import app
+from multimargin.cli._output import _share_closed
+from multimargin.estimators import LinearM3L
+
+from .conftest import FEATURES, LABELS, csv, libsvm, sample
+
+Run = Callable[..., Any]
+VERBS = ("demo", "fit", "predict", "evaluate", "datasets")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_an_example(verb: str) -> None:
+    result = CliRunner().invoke(app, [verb, "--help"])
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert f"multimargin {verb}" in result.output
+    assert "--json" in result.output
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = """
+import sys
+from multimargin.cli import main
+assert main(["fit", "--help"]) == 0
+assert not {"numpy", "scipy", "sklearn", "matplotlib", "pandas"} & set(sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_the_module_is_the_command(folder: Path) -> None:
+    command = [sys.executable, "-m", "multimargin.cli", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("multimargin ")
+    assert result.stderr == ""
+
+
+def test_fit_prints_the_certificate_of_the_model_it_writes(folder: Path, run: Run) -> None:
+    words = ("fit", "train.arff", "--labels", "tiny.xml", "-p", "C=2", "-p", "tol=1e-4", "--out", "m.mm", "--json")
+    result = run(*words)
+    assert (result.code, result.errors) == (0, [])
+    answer = json.loads(result.out)
+    model = persistence.load("m.mm")
+    assert answer["certificate"]["primal"] == model.certificate_.primal
+    assert answer["certificate"]["relative_gap"] <= 1e-4
+    assert answer["parameters"]["C"] == model.C == 2
+    assert model.label_names_.tolist() == list(LABELS)
+    train = datasets.read("train.arff", labels="tiny.xml")
+    by_hand = LinearM3L(C=2, tol=1e-4, random_state=0).fit(train.X, train.Y)
+    np.testing.assert_array_equal(model.coef_, by_hand.coef_)
+
+
+def test_fit_for_people(folder: Path, run: Run) -> None:
+    result = run("fit", "train.csv", "--labels", "sea,sun")
+    assert result.code == 0
+    assert "relative gap" in result.out
+    assert "not kept" in result.out
+
+
+def test_fit_with_a_prior(folder: Path, run: Run) -> None:
+    np.savetxt("prior.csv", [[1, 0.5], [0.5, 1]], delimiter=",")
+    np.save("prior.npy", np.array([[1, 0.5], [0.5, 1]]))
+    for prior in ("prior.csv", "prior.npy"):
+        assert run("fit", "train.arff", "--labels", "tiny.xml", "--prior", prior, "--out", "m.mm").code == 0
+        np.testing.assert_array_equal(persistence.load("m.mm").prior, [[1, 0.5], [0.5, 1]])
+    assert run("fit", "train.arff", "--labels", "tiny.xml", "--prior", "labels", "--out", "m.mm").code == 0
+    assert persistence.load("m.mm").prior.shape == (2, 2)
+
+
+def test_the_same_command_gives_the_same_file(folder: Path, run: Run) -> None:
+    for name in ("a.mm", "b.mm"):
+        run("fit", "train.svm", "--out", name)
+    a, b = persistence.load("a.mm"), persistence.load("b.mm")
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+def test_list_models_shows_every_parameter(run: Run) -> None:
+    (entry,) = json.loads(run("fit", "--list-models", "--json").out)
+    assert entry["name"] == "linear-m3l"
+    assert entry["parameters"]["C"] == 1.0
+    assert "-p C=1.0" in run("fit", "--list-models").out
+
+
+def predictions(text: str) -> tuple[list[str], np.ndarray]:
+    header, *rows = text.splitlines()
+    return header.split(","), np.array([[float(cell) for cell in row.split(",")] for row in rows])
+
+
+def test_predict_gives_what_the_model_predicts(model: Path, run: Run) -> None:
+    names, cells = predictions(run("predict", model, "test.arff", "--labels", "tiny.xml").out)
+    X, _ = sample(seed=1)
+    assert names == list(LABELS)
+    np.testing.assert_array_equal(cells, persistence.load(model).predict(X).toarray())
+    _, scores = predictions(run("predict", model, "test.arff", "--scores").out)
+    np.testing.assert_allclose(scores, persistence.load(model).decision_function(X), rtol=1e-8)
+
+
+def test_predict_to_files(model: Path, run: Run) -> None:
+    assert run("predict", model, "test.arff", "--out", "p.csv").code == 0
+    assert run("predict", model, "test.arff", "--out", "p.npz", "--scores").code == 0
+    _, cells = predictions(Path("p.csv").read_text())
+    np.testing.assert_array_equal(sparse.load_npz("p.npz").toarray(), cells)
+    with np.load("p.npz") as arrays:
+        assert arrays["label_names"].tolist() == list(LABELS)
+        np.testing.assert_array_equal(arrays["scores"] > 0, cells == 1)
+
+
+def test_predict_as_json(model: Path, run: Run) -> None:
+    answer = json.loads(run("predict", model, "test.arff", "--json").out)
+    X, _ = sample(seed=1)
+    assert [tuple(names) for names in answer["label_sets"]] == persistence.load(model).predict_sets(X)
+    assert json.loads(run("predict", model, "test.arff", "--json", "--out", "p.csv").out)["out"] == "p.csv"
+
+
+def test_predict_needs_no_labels_in_the_file(folder: Path, run: Run) -> None:
+    run("fit", "train.csv", "--labels", "sea,sun", "--out", "m.mm")
+    csv(folder / "new.csv", sample(seed=1)[0], None)
+    with_labels, without = run("predict", "m.mm", "test.csv"), run("predict", "m.mm", "new.csv")
+    assert without.code == 0
+    assert without.out == with_labels.out
+
+
+def test_predict_remembers_the_width_of_a_sparse_file(folder: Path, run: Run) -> None:
+    run("fit", "train.svm", "--out", "m.mm")
+    X, Y = sample(seed=1)
+    X[:, 2] = 0
+    libsvm(folder / "narrow.svm", X, Y)
+    _, cells = predictions(run("predict", "m.mm", "narrow.svm").out)
+    np.testing.assert_array_equal(cells, persistence.load("m.mm").predict(X).toarray())
+
+
+def test_evaluate_reports_what_the_library_reports(model: Path, run: Run) -> None:
+    answer = json.loads(run("evaluate", model, "test.arff", "--labels", "tiny.xml", "--json").out)
+    X, Y = sample(seed=1)
+    loaded = persistence.load(model)
+    report = metrics.report(Y, loaded.predict(X).toarray(), scores=loaded.decision_function(X))
+    assert answer["report"]["values"] == pytest.approx(report.to_dict()["values"])
+    assert "hamming-loss" in run("evaluate", model, "test.arff").out
+
+
+def test_evaluate_puts_labels_in_the_order_of_the_model(model: Path, run: Run) -> None:
+    X, Y = sample(seed=1)
+    csv(Path("turned.csv"), X, Y[:, ::-1], LABELS[::-1])
+    straight = json.loads(run("evaluate", model, "test.arff", "--json").out)["report"]
+    turned = json.loads(run("evaluate", model, "turned.csv", "--labels", "sun,sea", "--json").out)["report"]
+    assert turned == straight
+
+
+def test_embedded_data_has_names(folder: Path, run: Run) -> None:
+    assert run("fit", "digit-strips", "-p", "C=0.1", "--out", "m.mm").code == 0
+    strips = datasets.load_digit_strips()
+    model = persistence.load("m.mm")
+    answer = json.loads(run("evaluate", "m.mm", "digit-strips", "--json").out)
+    assert answer["rows"] == len(strips.X_test)
+    wrong = (model.predict(strips.X_test) != strips.Y_test).mean()
+    assert answer["report"]["values"]["hamming-loss"] == pytest.approx(wrong)
+
+
+def test_a_file_hides_a_data_set_of_the_same_name(folder: Path, run: Run) -> None:
+    (folder / "digit-strips").write_text((folder / "train.csv").read_text())
+    answer = json.loads(run("fit", "digit-strips", "--format", "csv", "--labels", "-2", "--json").out)
+    assert answer["features"] == len(FEATURES)
+
+
+def test_datasets_lists_and_shows(run: Run) -> None:
+    entries = json.loads(run("datasets", "--json").out)
+    assert {"digit-strokes", "digit-strips", "scene"} <= {entry["name"] for entry in entries}
+    listed = run("datasets").out
+    assert all(entry["name"] in listed for entry in entries)
+    assert json.loads(run("datasets", "digit-strips", "--json").out)["labels"] == 10
+    assert "embedded" in run("datasets", "digit-strips").out
+
+
+def test_constant_labels_are_one_warning_line(folder: Path, run: Run) -> None:
+    X, Y = sample()
+    Y[:, 0] = 1
+    csv(folder / "constant.csv", X, Y)
+    result = run("fit", "constant.csv", "--labels", "sea,sun")
+    assert result.code == 0
+    (line,) = result.errors
+    assert line.startswith("warning: ")
+    assert "'sea'" in line
+
+
+def test_interrupt_says_one_line_and_writes_nothing(folder: Path) -> None:
+    settings = ["C=1e6", "tol=1e-14", "max_iter=1000000000", "verbose=1"]
+    words = ["fit", "digit-strips", "--out", "m.mm", *(word for setting in settings for word in ("-p", setting))]
+    command = [sys.executable, "-m", "multimargin.cli", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        assert child.stderr.readline().startswith("LinearM3L: pass")
+        os.kill(child.pid, signal.SIGINT)
+        out, errors = child.communicate()
+    assert child.returncode == 130
+    assert errors.splitlines()[-1] == "multimargin: interrupted; nothing was written."
+    assert "Traceback" not in errors
+    assert out == ""
+    assert not (folder / "m.mm").exists()
+
+
+def test_progress_runs_from_the_first_gap_to_the_tolerance() -> None:
+    assert _share_closed(1.0, 1.0, 1e-3) == 0.0
+    assert _share_closed(1.0, 1e-3, 1e-3) == 1.0
+    assert _share_closed(1.0, 10**-1.5, 1e-3) == pytest.approx(0.5)
+    assert _share_closed(1.0, 2.0, 1e-3) == 0.0
+    assert _share_closed(1e-4, 1e-5, 1e-3) == 1.0

@@ -1,0 +1,485 @@
+"""Model files: what is stored comes back exactly; anything else is refused with its own sentence."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from multimargin import priors
+from multimargin.errors import ModelFileError
+from multimargin.estimators import LinearM3L
+from multimargin.persistence import (
+    FORMAT_VERSION,
+    PREFIX,
+    SIGNATURE,
+    _digest,
+    _Reader,
+    _Writer,
+    load,
+    load_notes,
+    save,
+    storable_classes,
+)
+
+
+def sample(n_features: int = 4, n_labels: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, n_features))
+    return X, (X @ rng.normal(size=(n_features, n_labels)) > 0).astype(int)
+
+
+def fitted(**parameters: Any) -> LinearM3L:
+    X, Y = sample()
+    return LinearM3L(**({"random_state": 0} | parameters)).fit(X, Y)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.mm"
+    save(fitted(), path)
+    return path
+
+
+def rewritten(data: bytes, version: int = FORMAT_VERSION, payload: bytes | None = None) -> bytes:
+    """Build a file with a right checksum, as an attacker or a newer library would."""
+    payload = data[PREFIX.size :] if payload is None else payload
+    digest = _digest(version, len(payload), [memoryview(payload)])
+    return PREFIX.pack(SIGNATURE, version, len(payload), digest) + payload
+
+
+def with_content(change: Any) -> bytes:
+    """Return a file whose JSON text was changed by the function and whose checksum is right."""
+    payload = b"".join(_Writer(storable_classes()).payload(fitted(), {}))
+    (length,) = struct.unpack_from("<Q", payload)
+    content = json.loads(payload[8 : 8 + length])
+    change(content)
+    text = json.dumps(content).encode()
+    head = struct.pack("<Q", len(text)) + text
+    start = 8 + length
+    return rewritten(b"", payload=head + bytes(-len(head) % 64) + payload[start + -start % 64 :])
+
+
+def value_round_trip(value: Any) -> Any:
+    """Send one value through a model file as a constructor parameter."""
+    chunks = _Writer(storable_classes()).payload(LinearM3L(prior=value), {})
+    return _Reader(memoryview(b"".join(chunks)), storable_classes()).model().prior
+
+
+def assert_same_model(a: LinearM3L, b: LinearM3L) -> None:
+    X, _ = sample()
+    np.testing.assert_array_equal(a.decision_function(X), b.decision_function(X))
+    np.testing.assert_array_equal(np.asarray(a.predict(X)), np.asarray(b.predict(X)))
+    assert a.predict_sets(X) == b.predict_sets(X)
+    assert a.certificate_ == b.certificate_
+    np.testing.assert_array_equal(a.history_.primal, b.history_.primal)
+    public = {name for name in vars(a) if not name.startswith("_")}
+    assert public == {name for name in vars(b) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"C": 0.5, "fit_intercept": False, "random_state": 3},
+        {"prior": np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])},
+        {"prior": priors.LowRankPrior(np.ones((3, 1)) / 2, np.full(3, 0.5))},
+        {"class_weight": "balanced", "loss": "hamming", "C": np.float64(2)},
+    ],
+    ids=["defaults", "plain", "matrix prior", "low-rank prior", "numpy scalar"],
+)
+def test_loaded_model_is_the_saved_one(tmp_path: Path, parameters: dict[str, Any]) -> None:
+    model = fitted(**parameters)
+    save(model, tmp_path / "model.mm")
+    loaded = load(tmp_path / "model.mm")
+    assert_same_model(loaded, model)
+    for name, value in model.get_params().items():
+        other = loaded.get_params()[name]
+        assert type(other) is type(value)
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(other, value)
+        elif not isinstance(value, priors.LowRankPrior):
+            assert other == value
+    X, Y = sample()
+    np.testing.assert_array_equal(clone(loaded).fit(X, Y).coef_, model.coef_)
+
+
+def test_every_form_of_labels_comes_back(tmp_path: Path) -> None:
+    X, Y = sample()
+    frame = pd.DataFrame(Y, columns=["sea", "sun", "snow"])
+    sets = [set(np.array(["sea", "sun", "snow"])[row == 1].tolist()) for row in Y]
+    for given_labels in (Y, sparse.csr_array(Y), sparse.csr_matrix(Y), frame, sets, Y[:, 0]):
+        model = LinearM3L().fit(pd.DataFrame(X, columns=list("abcd")), given_labels)
+        save(model, tmp_path / "model.mm")
+        loaded = load(tmp_path / "model.mm")
+        test = pd.DataFrame(X, columns=list("abcd"))
+        before, after = model.predict(test), loaded.predict(test)
+        assert type(before) is type(after)
+        if isinstance(before, list):
+            assert before == after
+        elif sparse.issparse(before):
+            assert (before != after).nnz == 0
+        else:
+            np.testing.assert_array_equal(before, after)
+        np.testing.assert_array_equal(loaded.feature_names_in_, list("abcd"))
+
+
+def test_equal_models_give_equal_bytes(tmp_path: Path) -> None:
+    model = fitted()
+    save(model, tmp_path / "a.mm")
+    save(model, tmp_path / "b.mm")
+    save(load(tmp_path / "a.mm"), tmp_path / "c.mm")
+    assert (tmp_path / "a.mm").read_bytes() == (tmp_path / "b.mm").read_bytes() == (tmp_path / "c.mm").read_bytes()
+
+
+def test_an_unfitted_model_keeps_its_parameters(tmp_path: Path) -> None:
+    save(LinearM3L(C=7, time_limit=float("inf")), tmp_path / "model.mm")
+    loaded = load(tmp_path / "model.mm")
+    assert loaded.get_params() == LinearM3L(C=7, time_limit=float("inf")).get_params()
+    assert not hasattr(loaded, "coef_")
+
+
+plain_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=8,
+)
+
+
+@given(plain_values)
+def test_plain_values_come_back_with_their_types(value: Any) -> None:
+    assert repr(value_round_trip(value)) == repr(value)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=">i4").reshape(2, 3),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(12.0)[::2],
+        np.empty((0, 3), dtype=np.float32),
+        np.array(2.5),
+        np.array([True, False]),
+        np.array(["sea", "ß"]),
+        np.array(["sea", None, 3, ("a", 1)], dtype=object),
+        np.array([np.nan, -0.0, np.inf]),
+    ],
+    ids=["big endian", "Fortran", "strided", "empty", "0-d", "bool", "text", "objects", "special"],
+)
+def test_arrays_come_back(array: np.ndarray) -> None:
+    back = value_round_trip(array)
+    np.testing.assert_array_equal(back, array)
+    assert back.shape == array.shape
+    assert back.dtype == array.dtype.newbyteorder("=")
+    assert back.flags.f_contiguous == array.copy(order="K").flags.f_contiguous
+    assert back.flags.writeable
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix])
+def test_sparse_matrices_come_back(container: Any) -> None:
+    matrix = container(np.array([[0, 1.5, 0], [2, 0, 0]]))
+    back = value_round_trip(matrix)
+    assert type(back) is container
+    assert (back != matrix).nnz == 0
+
+
+def test_frames_come_back() -> None:
+    frame = pd.DataFrame([[1.0, 0.5], [0.5, 1.0]], columns=["sea", "sun"], index=["sea", "sun"])
+    pd.testing.assert_frame_equal(value_round_trip(frame), frame)
+
+
+def test_notes_are_kept_beside_the_model(tmp_path: Path) -> None:
+    notes = {"file": "train.arff", "labels": ("sea", "sun"), "n_features": 4}
+    save(fitted(), tmp_path / "model.mm", notes=notes)
+    assert load_notes(tmp_path / "model.mm") == notes
+    assert_same_model(load(tmp_path / "model.mm"), fitted())
+    save(fitted(), tmp_path / "model.mm")
+    assert load_notes(tmp_path / "model.mm") == {}
+
+
+def test_callback_is_dropped_and_private_state_left_out(tmp_path: Path) -> None:
+    model = fitted(callback=lambda progress: False, warm_start=True)
+    model._secret = object()
+    save(model, tmp_path / "model.mm")
+    loaded = load(tmp_path / "model.mm")
+    assert loaded.callback is None
+    assert not [name for name in vars(loaded) if name.startswith("_")]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (make_pipeline(StandardScaler(), LinearM3L()), r"got a Pipeline.*skops\.io\.dump"),
+        ({"coef": 1}, "got a dict"),
+        (LinearM3L(prior=len), "LinearM3L.prior is a builtin_function_or_method"),
+        (LinearM3L(random_state=np.random.RandomState(0)), "LinearM3L.random_state is a RandomState"),
+        (LinearM3L(prior=sparse.coo_array(np.eye(2))), r"coo_array.*\.tocsr"),
+        (LinearM3L(prior=np.array(["2020-01-01"], dtype="datetime64[D]")), "dtype datetime64"),
+        (LinearM3L(prior=[1, {2, 3}]), r"LinearM3L.prior\[1\] is a set"),
+    ],
+    ids=["pipeline", "foreign", "function", "generator", "coo", "dates", "nested"],
+)
+def test_only_plain_data_is_stored(tmp_path: Path, model: Any, message: str) -> None:
+    with pytest.raises(ModelFileError, match=message):
+        save(model, tmp_path / "model.mm")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_subclass_is_not_ours(tmp_path: Path) -> None:
+    class LinearM3L2(LinearM3L):
+        pass
+
+    with pytest.raises(ModelFileError, match="got a LinearM3L2"):
+        save(LinearM3L2(), tmp_path / "model.mm")
+
+
+def test_bad_places_to_write(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="is a directory"):
+        save(fitted(), tmp_path)
+    with pytest.raises(ModelFileError, match="does not exist"):
+        save(fitted(), tmp_path / "none" / "model.mm")
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = file.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ModelFileError, match="No space left"):
+        save(fitted(C=9), file)
+    assert file.read_bytes() == before
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_saving_through_a_link_keeps_the_link(file: Path) -> None:
+    link = file.with_name("link.mm")
+    link.symlink_to(file.name)
+    save(fitted(C=9), link)
+    assert link.is_symlink()
+    assert load(file).C == 9
+
+
+def test_missing_file_and_directory(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="No such file"):
+        load(tmp_path / "none.mm")
+    with pytest.raises(ModelFileError, match="Is a directory"):
+        load(tmp_path)
+
+
+def test_every_flipped_byte_is_noticed(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    for position in range(len(data)):
+        data[position] ^= 0xFF >> (position % 8)
+        file.write_bytes(data)
+        with pytest.raises(ModelFileError, match=r"damaged|truncated|not a multimargin model file"):
+            load(file)
+        data[position] ^= 0xFF >> (position % 8)
+
+
+def test_every_truncation_is_called_so(file: Path) -> None:
+    data = file.read_bytes()
+    for length in range(len(data)):
+        file.write_bytes(data[:length])
+        with pytest.raises(ModelFileError, match="is truncated"):
+            load(file)
+    file.write_bytes(data + b"\0")
+    with pytest.raises(ModelFileError, match="is damaged"):
+        load(file)
+
+
+def test_foreign_files_are_called_so(tmp_path: Path) -> None:
+    for content in (b"PK\x03\x04 a zip file", b"\x89PNG\r\n\x1a\n", b"@relation scene\n"):
+        (tmp_path / "foreign").write_bytes(content)
+        with pytest.raises(ModelFileError, match="is not a multimargin model file"):
+            load(tmp_path / "foreign")
+
+
+def test_newer_version_is_called_so(file: Path) -> None:
+    file.write_bytes(rewritten(file.read_bytes(), version=FORMAT_VERSION + 1))
+    with pytest.raises(ModelFileError, match=r"format version 2.*reads up to version 1.*Upgrade"):
+        load(file)
+
+
+def rename_class(content: Any) -> None:
+    content["model"]["class"] = "Popen"
+
+
+def unknown_parameter(content: Any) -> None:
+    content["model"]["parameters"]["shell"] = True
+
+
+def private_attribute(content: Any) -> None:
+    content["model"]["fitted"]["__class__"] = 1
+
+
+def shadowed_method(content: Any) -> None:
+    content["model"]["fitted"]["fit"] = 1
+
+
+def array_outside(content: Any) -> None:
+    content["arrays"][0]["at"] = 10**9
+
+
+def negative_shape(content: Any) -> None:
+    content["arrays"][0]["shape"] = [-1]
+
+
+def object_array(content: Any) -> None:
+    content["arrays"][0]["dtype"] = "|O"
+
+
+def not_an_estimator(content: Any) -> None:
+    content["model"] = 3
+
+
+def two_kinds(content: Any) -> None:
+    content["model"] = {"list": [], "tuple": []}
+
+
+def bad_sparse(content: Any) -> None:
+    part = {"list": [9, 9, 9]}
+    content["model"]["parameters"]["prior"] = {
+        "sparse": "csr_array",
+        "shape": [2, 2],
+        "data": part,
+        "indices": part,
+        "indptr": part,
+    }
+
+
+def missing_key(content: Any) -> None:
+    del content["model"]["parameters"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        rename_class,
+        unknown_parameter,
+        private_attribute,
+        shadowed_method,
+        array_outside,
+        negative_shape,
+        object_array,
+        not_an_estimator,
+        two_kinds,
+        bad_sparse,
+        missing_key,
+    ],
+)
+def test_a_forged_file_is_refused(tmp_path: Path, change: Any) -> None:
+    path = tmp_path / "forged.mm"
+    path.write_bytes(with_content(change))
+    with pytest.raises(ModelFileError, match=r"forged\.mm"):
+        load(path)
+
+
+def test_unknown_class_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "forged.mm"
+    path.write_bytes(with_content(rename_class))
+    with pytest.raises(ModelFileError, match=r"the class 'Popen', which this multimargin .* does not know"):
+        load(path)
+
+
+# The child saves a model over a file, again and again. At the named moment it kills itself; at the moment
+# "any" its parent does.
+CHILD = """
+import os, signal, sys
+import numpy as np
+from multimargin import persistence
+from multimargin.estimators import LinearM3L
+
+path, moment = sys.argv[1:]
+model = LinearM3L(C=2.0, prior=np.ones((2000, 2000)))
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if moment == "fsync":
+    os.fsync = die
+if moment == "replace":
+    type(persistence.Path()).replace = die
+if moment == "middle":
+    class Trap:
+        def __init__(self, file):
+            self.file, self.writes = file, 0
+        def __enter__(self):
+            return self
+        def __exit__(self, *error):
+            self.file.close()
+        def write(self, chunk):
+            self.writes += 1
+            if self.writes == 3:
+                self.file.write(chunk[: len(chunk) // 2])
+                self.file.flush()
+                die()
+            self.file.write(chunk)
+    opened = type(persistence.Path()).open
+    type(persistence.Path()).open = lambda path, mode: Trap(opened(path, mode))
+print("saving", flush=True)
+while True:
+    persistence.save(model, path)
+"""
+
+
+@contextmanager
+def saving_child(path: Path, moment: str) -> "Iterator[subprocess.Popen[str]]":
+    command = [sys.executable, "-c", CHILD, str(path), moment]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "saving\n"
+        yield child
+
+
+@pytest.mark.parametrize("moment", ["middle", "fsync", "replace"])
+def test_kill_at_a_chosen_moment_leaves_the_old_file(file: Path, moment: str) -> None:
+    before = file.read_bytes()
+    with saving_child(file, moment) as child:
+        assert child.wait() == -signal.SIGKILL
+    assert file.read_bytes() == before
+    assert_same_model(load(file), fitted())
+    assert len(list(file.parent.iterdir())) == 2, "a half-written file stays under its temporary name only"
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.004, 0.009, 0.017, 0.03, 0.05, 0.11])
+def test_kill_at_any_moment_leaves_a_whole_file(file: Path, delay: float) -> None:
+    with saving_child(file, "any") as child:
+        time.sleep(delay)
+        child.kill()
+        child.wait()
+    assert load(file).C in (1.0, 2.0)
+
+
+def test_skops_stores_fitted_models() -> None:
+    model = fitted(prior=np.eye(3))
+    data = skops.io.dumps(model)
+    untrusted = skops.io.get_untrusted_types(data=data)
+    assert all(name.startswith("multimargin.") for name in untrusted)
+    assert_same_model(skops.io.loads(data, trusted=untrusted), model)
+
+
+def test_skops_stores_pipelines() -> None:
+    X, Y = sample()
+    pipeline = make_pipeline(StandardScaler(), LinearM3L()).fit(X, Y)
+    data = skops.io.dumps(pipeline)
+    loaded = skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+    np.testing.assert_array_equal(loaded.predict(X), pipeline.predict(X))

@@ -1,0 +1,124 @@
+"""Pictures: what is drawn, and that nothing else changes."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+
+from multimargin import plots
+from multimargin.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def _no_window() -> Iterator[None]:
+    with mpl.rc_context():
+        mpl.use("Agg")
+        yield
+        pyplot.close("all")
+
+
+def history(passes: int = 12) -> SimpleNamespace:
+    time = np.linspace(0.1, 1.0, passes)
+    return SimpleNamespace(time=time, primal=10 + 5 * np.exp(-5 * time), dual=10 - 5 * np.exp(-5 * time))
+
+
+def random_correlation(n_labels: int) -> np.ndarray:
+    return np.corrcoef(np.random.default_rng(n_labels).normal(size=(n_labels, 3 * n_labels)))
+
+
+def test_convergence_draws_both_bounds_and_the_gap() -> None:
+    given = history()
+    ax = plots.convergence(given)
+    primal, dual = ax.get_lines()
+    np.testing.assert_array_equal(primal.get_ydata(), given.primal)
+    np.testing.assert_array_equal(dual.get_ydata(), given.dual)
+    (right,) = (other for other in ax.figure.axes if other is not ax)
+    np.testing.assert_allclose(right.get_lines()[0].get_ydata(), (given.primal - given.dual) / given.primal)
+    assert right.get_yscale() == "log"
+
+
+def test_convergence_leaves_out_passes_without_a_certificate() -> None:
+    given = history()
+    given.primal[::2] = np.nan
+    primal, _ = plots.convergence(given).get_lines()
+    assert len(primal.get_xdata()) == 6
+
+
+def test_convergence_of_a_finished_run_shows_a_zero_gap() -> None:
+    exact = SimpleNamespace(time=[0.1], primal=[0.0], dual=[0.0])
+    plots.convergence(exact).figure.canvas.draw()
+
+
+def test_a_model_stands_for_its_history() -> None:
+    given = history()
+    (line, _) = plots.convergence(SimpleNamespace(history_=given)).get_lines()
+    np.testing.assert_array_equal(line.get_xdata(), given.time)
+
+
+def test_convergence_refuses_what_was_not_fitted() -> None:
+    with pytest.raises(InputError, match="Call fit first"):
+        plots.convergence(SimpleNamespace(C=1.0))
+    with pytest.raises(InputError, match="no evaluated pass"):
+        plots.convergence(SimpleNamespace(time=[0.1], primal=[np.nan], dual=[np.nan]))
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 6, 100, 150])
+def test_prior_names_follow_their_rows(n_labels: int) -> None:
+    R = random_correlation(n_labels).reshape(n_labels, n_labels)
+    names = [f"label {i}" for i in range(n_labels)]
+    ax = plots.prior(R, names)
+    ax.figure.canvas.draw()
+    order = plots.similarity_order(R)
+    (image,) = ax.get_images()
+    np.testing.assert_array_equal(image.get_array(), R[np.ix_(order, order)])
+    expected = [names[i] for i in order] if n_labels <= plots.MAX_NAMES else []
+    assert [text.get_text() for text in ax.get_yticklabels()] == expected
+    assert [text.get_text() for text in ax.get_xticklabels()] == expected
+
+
+def test_prior_colours_are_centred_at_zero() -> None:
+    (image,) = plots.prior([[1.0, -0.2], [-0.2, 0.5]]).get_images()
+    assert image.norm.vmin == -image.norm.vmax == -1.0
+
+
+def test_prior_of_zeros_and_of_a_frame() -> None:
+    frame = pd.DataFrame(np.zeros((2, 2)), columns=["sea", "sun"])
+    ax = plots.prior(frame)
+    assert sorted(text.get_text() for text in ax.get_xticklabels()) == ["sea", "sun"]
+
+
+def test_similar_labels_become_neighbours() -> None:
+    blocks = np.kron(np.eye(4), np.ones((5, 5)))
+    shuffle = np.random.default_rng(0).permutation(20)
+    order = shuffle[plots.similarity_order(blocks[np.ix_(shuffle, shuffle)])]
+    block_of = order // 5
+    assert np.count_nonzero(np.diff(block_of)) == 3
+
+
+@pytest.mark.parametrize(
+    ("R", "names", "message"),
+    [
+        (np.ones((2, 3)), None, "square"),
+        (np.ones((0, 0)), None, "square"),
+        ([[np.nan]], None, "finite"),
+        (np.eye(2), ["one"], "1 names were given for a prior of 2 labels"),
+    ],
+)
+def test_prior_refuses_what_is_no_prior(R: object, names: list[str] | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plots.prior(R, names)
+
+
+def test_a_given_axes_is_used_and_no_state_changes() -> None:
+    before, numbers = dict(mpl.rcParams), pyplot.get_fignums()
+    ax = Figure().add_subplot()
+    assert plots.prior(np.eye(3), ax=ax) is ax
+    other = Figure().add_subplot()
+    assert plots.convergence(history(), ax=other) is other
+    assert dict(mpl.rcParams) == before
+    assert pyplot.get_fignums() == numbers
