@@ -4,7 +4,7 @@ A prior is a symmetric positive semidefinite matrix R with one row and column pe
 singular: it is never inverted.
 
 Where label frequencies differ between training and use, :func:`class_weights` turns the frequencies to expect into
-class weights; they work alone or together with a prior, and often matter more than it.
+class weights; they work alone or together with a prior.
 """
 
 from __future__ import annotations
