@@ -107,8 +107,8 @@ def main() -> None:
         same_source()
     other_source()
     print(
-        "\nNegative differences favour the prior. Where training and test rows come from the same source, expect little;\n"
-        "where they do not, say what you know: the signatures of the new categories, and their label frequencies."
+        "\nNegative differences favour the prior. Where training and test rows come from the same source, expect\n"
+        "little; where they do not, say what you know: the signatures of the new categories, their frequencies."
     )
 
 

@@ -66,9 +66,7 @@ def main() -> None:
     names, count = np.unique(task.y_new, return_counts=True)
     probabilities = np.zeros(len(cells))
     probabilities[names] = count
-    print(
-        f"\n{'knowledge of the unseen categories':38s}{'attribute error':>16s}{'categories right (mean per class)':>36s}"
-    )
+    print(f"\n{'knowledge of the unseen categories':38s}{'attribute error':>16s}{'categories right, per class':>36s}")
     print(f"{'':54s}{'correlation':>14s}{'hamming':>11s}{'dap':>11s}")
     for with_prior in (False, True):
         for with_frequencies in (False, True):

@@ -20,7 +20,7 @@ from multimargin.zero_shot import (
 )
 
 # Twenty animals, each with its own set of six attributes; four are never seen. Every attribute divides both groups.
-CODES = [1, 6, 8, 13, 18, 21, 27, 28, 35, 36, 42, 45, 48, 55, 57, 62] + [3, 22, 41, 60]
+CODES = [1, 6, 8, 13, 18, 21, 27, 28, 35, 36, 42, 45, 48, 55, 57, 62, 3, 22, 41, 60]
 ANIMALS = pd.DataFrame(
     [[code >> bit & 1 for bit in range(6)] for code in CODES],
     index=[f"animal {code}" for code in CODES],
@@ -90,7 +90,7 @@ def test_the_estimator_gets_the_prior_and_the_weights_of_the_candidates(animals)
 def test_signatures_in_every_form(animals):
     X, y, X_new, _ = animals
     expected = ZeroShotClassifier(LinearM3L(random_state=0), ANIMALS).fit(X, y).predict(X_new)
-    mapping = {name: row for name, row in zip(ANIMALS.index, 2 * ANIMALS.to_numpy() - 1, strict=True)}
+    mapping = dict(zip(ANIMALS.index, 2 * ANIMALS.to_numpy() - 1, strict=True))
     np.testing.assert_array_equal(
         ZeroShotClassifier(LinearM3L(random_state=0), mapping).fit(X, y).predict(X_new), expected
     )

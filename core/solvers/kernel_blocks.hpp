@@ -78,8 +78,7 @@ void write_beta(const LabelTable<T>& beta, Index rows, T* out) {
 template <class T>
 class RowPicker {
   public:
-    RowPicker(Index rows, Index size, std::uint64_t seed)
-        : size_(std::min(rows, size)), rng_(seed), scores_(static_cast<std::size_t>(gram_stride(rows))) {
+    RowPicker(Index rows, std::uint64_t seed) : rng_(seed), scores_(static_cast<std::size_t>(gram_stride(rows))) {
         order_.resize(static_cast<std::size_t>(rows));
         std::iota(order_.begin(), order_.end(), 0);
         rng_.shuffle(std::span(order_));
@@ -90,8 +89,8 @@ class RowPicker {
     Buffer<T>& scores() { return scores_; }
     Rng& rng() { return rng_; }
 
-    std::span<const std::int32_t> next() {
-        const auto n = order_.size(), size = static_cast<std::size_t>(size_);
+    std::span<const std::int32_t> next(Index most) {
+        const auto n = order_.size(), size = std::min(n, static_cast<std::size_t>(most));
         if (!all_seen()) {
             const auto count = std::min(size, n - seen_);
             rows_.assign(order_.begin() + static_cast<std::ptrdiff_t>(seen_),
@@ -118,7 +117,6 @@ class RowPicker {
         rows_.assign(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(size));
     }
 
-    Index size_;
     Rng rng_;
     std::size_t seen_ = 0;
     std::vector<std::int32_t> order_, rows_;
@@ -231,27 +229,92 @@ MULTIMARGIN_SIMD __attribute__((noinline)) void add_products(std::span<const T* 
     }
 }
 
-// The same for all columns. moves[l] is sorted by position; positions count along `positions`.
+// out[k][c] += sum_a coefficients[k][a] * rows[a][c] for the columns first <= c < last: every row moves every k, so
+// that a chunk of a row, once loaded, serves three of them.
+template <class T>
+MULTIMARGIN_SIMD __attribute__((noinline)) void add_dense_products(std::span<const T* const> rows,
+                                                                   const T* coefficients, Index stride,
+                                                                   LabelTable<T>& out, Index first, Index last) {
+    constexpr int width = 4, together = 3;
+    constexpr Index strip = width * lanes<T>;
+    const auto n = static_cast<Index>(rows.size());
+    for (Index c = first; c < last; c += strip) {
+        if (c + strip < last)
+            for (const T* row : rows)
+                for (int line = 0; line < width; line += 2) __builtin_prefetch(row + c + strip + line * lanes<T>, 0, 2);
+        Index k = 0;
+        for (; k + together <= out.labels(); k += together) {
+            const T *d0 = coefficients + k * stride, *d1 = d0 + stride, *d2 = d1 + stride;
+            Chunk<T> s0[width] = {}, s1[width] = {}, s2[width] = {};
+            for (Index a = 0; a < n; ++a) {
+                const Chunk<T>* row = reinterpret_cast<const Chunk<T>*>(rows[a] + c);
+                for (int e = 0; e < width; ++e) {
+                    s0[e] += d0[a] * row[e];
+                    s1[e] += d1[a] * row[e];
+                    s2[e] += d2[a] * row[e];
+                }
+            }
+            Chunk<T>* to0 = reinterpret_cast<Chunk<T>*>(out.row(k) + c);
+            Chunk<T>* to1 = reinterpret_cast<Chunk<T>*>(out.row(k + 1) + c);
+            Chunk<T>* to2 = reinterpret_cast<Chunk<T>*>(out.row(k + 2) + c);
+            for (int e = 0; e < width; ++e) {
+                to0[e] += s0[e];
+                to1[e] += s1[e];
+                to2[e] += s2[e];
+            }
+        }
+        for (; k < out.labels(); ++k) {
+            const T* d = coefficients + k * stride;
+            Chunk<T> sum[width] = {};
+            for (Index a = 0; a < n; ++a) {
+                const Chunk<T>* row = reinterpret_cast<const Chunk<T>*>(rows[a] + c);
+                for (int e = 0; e < width; ++e) sum[e] += d[a] * row[e];
+            }
+            Chunk<T>* to = reinterpret_cast<Chunk<T>*>(out.row(k) + c);
+            for (int e = 0; e < width; ++e) to[e] += sum[e];
+        }
+    }
+}
+
+inline constexpr Index product_columns = 2048;  // of a task
+inline constexpr Index product_rows = 256;  // a strip of so many rows stays in the second-level cache for all labels
+
+// The same for all columns; coefficients: a row per k, `stride` apart, a column per position.
+template <class T>
+void add_all_dense_products(const GramRows<T>& gram, std::span<const std::int32_t> positions, const T* coefficients,
+                            Index stride, LabelTable<T>& out, int threads, Control& control) {
+    std::vector<const T*> rows;
+    for (auto i : positions) rows.push_back(gram.row(i));
+    const int tasks = static_cast<int>((out.stride() + product_columns - 1) / product_columns);
+    parallel_for(tasks, threads, control, [&](int task, bool on_caller) {
+        const Index first = task * product_columns, last = std::min(out.stride(), first + product_columns);
+        for (std::size_t at = 0; at < rows.size() && !control.leave_unfinished(on_caller); at += product_rows) {
+            const auto part =
+                std::span<const T* const>(rows).subspan(at, std::min<std::size_t>(product_rows, rows.size() - at));
+            add_dense_products<T>(part, coefficients + at, stride, out, first, last);
+        }
+    });
+}
+
+// Sparse moves, for all columns. moves[l] is sorted by position; positions count along `positions`.
 template <class T>
 void add_all_products(const GramRows<T>& gram, std::span<const std::int32_t> positions, const MoveLists<T>& moves,
                       LabelTable<T>& out, int threads, Control& control) {
-    constexpr Index columns_per_task = 2048;
-    constexpr std::int32_t rows_per_block = 256;  // a strip of them stays in the second-level cache for all labels
     const auto labels = static_cast<std::size_t>(out.labels());
-    const auto blocks = (positions.size() + rows_per_block - 1) / rows_per_block;
+    const auto blocks = (positions.size() + product_rows - 1) / product_rows;
     std::vector<const T*> rows;
     for (auto i : positions) rows.push_back(gram.row(i));
     std::vector<const Move<T>*> cuts((blocks + 1) * labels);
     for (std::size_t l = 0; l < labels; ++l) {
         const Move<T>*m = moves[l].data(), *last = m + moves[l].size();
         for (std::size_t b = 0; b <= blocks; ++b) {
-            while (m != last && m->at < static_cast<std::int32_t>(b) * rows_per_block) ++m;
+            while (m != last && m->at < static_cast<Index>(b) * product_rows) ++m;
             cuts[b * labels + l] = m;
         }
     }
-    const int tasks = static_cast<int>((out.stride() + columns_per_task - 1) / columns_per_task);
+    const int tasks = static_cast<int>((out.stride() + product_columns - 1) / product_columns);
     parallel_for(tasks, threads, control, [&](int task, bool on_caller) {
-        const Index first = task * columns_per_task, last = std::min(out.stride(), first + columns_per_task);
+        const Index first = task * product_columns, last = std::min(out.stride(), first + product_columns);
         for (std::size_t b = 0; b < blocks && !control.leave_unfinished(on_caller); ++b)
             add_products<T>(rows, &cuts[b * labels], &cuts[(b + 1) * labels], out, first, last);
     });

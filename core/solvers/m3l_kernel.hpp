@@ -12,7 +12,8 @@
 // optimised for it (a one-dimensional convex problem), and F + w_l is the model that is returned and certified.
 // A label whose own gap is below tol of its own objective rests.
 //
-// Stopping: P - D <= tol P. Cost of a round: |S|^2 to gather, |S| multiply-adds per row and moved variable. Memory:
+// Stopping: P - D <= tol P. |S| is 1024, or 2048 where few
+// variables of a block are in use. Cost of a round: |S|^2 to gather, a multiply-add per row and moved variable. Memory:
 // Gram rows within their budget, and three numbers per cell.
 //   m3l_kernel_coupled.hpp   other R
 
@@ -22,6 +23,7 @@
 namespace multimargin {
 
 inline constexpr Index kernel_block_rows = 1024;
+inline constexpr Index large_block_rows = 2048;    // where few variables of a block are in use
 inline constexpr double steps_per_variable = 3.0;  // at most, in a label's turn
 inline constexpr double local_accuracy = 0.1;      // of the largest violation, in a label's turn
 
@@ -33,7 +35,7 @@ class KernelEngine {
           bias_(bias),
           tol_(tol),
           threads_(threads),
-          block_size_(std::min({gram.rows(), gram.capacity(), kernel_block_rows})),
+          block_size_(std::min({gram.rows(), gram.capacity(), large_block_rows})),
           costs_(signed_costs(labels)),
           beta_(labels.labels(), gram.rows()),
           scores_(labels.labels(), gram.rows()),
@@ -41,13 +43,24 @@ class KernelEngine {
           shifts_(sums_.size(), 0.0),
           worst_(sums_.size(), 1e30),
           values_(sums_.size(), Evaluation{0.0, 0.0}),
+          used_(sums_.size(), 0.0),
           done_(sums_.size(), 0),
           moves_(sums_.size()),
           block_(block_size_) {
         for (int t = 0; t < threads; ++t) workspaces_.emplace_back(block_size_);
     }
 
-    Index block_size() const { return block_size_; }
+    // Rows of the next round: more of them if few variables of the last ones are in use.
+    Index next_block_size() const {
+        constexpr double few = 0.3;
+        double used = 0.0, all = 0.0;
+        for (Index l = 0; l < labels(); ++l) {
+            if (done_[l]) continue;
+            used += used_[l];
+            all += static_cast<double>(block_.size());
+        }
+        return used < few * all ? block_size_ : std::min(block_size_, kernel_block_rows);
+    }
 
     void start_from(const T* beta, Control& control) {
         read_beta(beta, costs_, gram_.rows(), beta_);
@@ -63,7 +76,10 @@ class KernelEngine {
         block_.gather(gram_, rows, bias_, threads_, control);
         for_labels(control, [&](Index l, int thread, bool on_caller) {
             moves_[l].clear();
-            if (!done_[l] && !control.leave(on_caller)) move_label(l, workspaces_[thread]);
+            if (done_[l] || control.leave(on_caller)) return;
+            move_label(l, workspaces_[thread]);
+            used_[l] = 0.0;
+            for (auto i : rows) used_[l] += beta_.row(l)[i] != 0;
         });
         add_all_products(gram_, rows, moves_, scores_, threads_, control);
     }
@@ -196,6 +212,7 @@ class KernelEngine {
     LabelTable<T> costs_, beta_, scores_;  // y c, beta, F
     std::vector<double> sums_, shifts_;    // t, w
     std::vector<double> worst_;            // largest violation at the last evaluation
+    std::vector<double> used_;             // variables of the last round that are not 0
     std::vector<Evaluation> values_;
     std::vector<std::uint8_t> done_;
     MoveLists<T> moves_;
@@ -204,11 +221,12 @@ class KernelEngine {
 };
 
 // Runs rounds of an engine until the certificate holds. An Engine offers
+//   Index next_block_size()                       rows it would like for the next round
 //   void round(rows, rng, control)                one round over these rows
 //   Evaluation evaluate(row_scores, control)      exact P and D; how much each row violates optimality
 template <class T, class Engine>
 M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& params, Control& control) {
-    RowPicker<T> picker(rows, engine.block_size(), params.seed);
+    RowPicker<T> picker(rows, params.seed);
     Evaluation last{0.0, 0.0};
     if (warm) {
         last = engine.evaluate(picker.scores(), control);
@@ -216,7 +234,7 @@ M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& par
     }
     for (int round = 1;; ++round) {
         const bool finished = warm && round == 1 && last.gap() <= params.tol * last.primal;
-        if (!finished) engine.round(picker.next(), picker.rng(), control);
+        if (!finished) engine.round(picker.next(engine.next_block_size()), picker.rng(), control);
         const bool final_round = round >= params.max_iter;
         Progress progress{.pass = round, .time = control.elapsed()};
         if (finished || picker.all_seen() || final_round || control.stopped()) {

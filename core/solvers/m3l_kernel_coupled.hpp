@@ -146,19 +146,19 @@ class CoupledKernelEngine {
           best_sums_(sums_),
           shifts_(static_cast<std::size_t>(labels.labels()), 0.0),
           worst_(shifts_.size(), 1e30),
-          moves_(sums_.size()),
           block_(block_size_),
           workspace_(block_size_),
           sweep_(block_size_, factor_t_.width(), factor_.width()),
           state_(static_cast<std::size_t>(rank) * block_stride_),
-          before_(static_cast<std::size_t>(labels.labels() * block_size_)) {
+          before_(static_cast<std::size_t>(labels.labels() * block_size_)),
+          moves_(static_cast<std::size_t>(rank * block_size_)) {
         if (!targets) return;
         targets_ = LabelTable<T>(labels.labels(), gram.rows());
         for (Index i = 0; i < gram.rows(); ++i)
             for (Index l = 0; l < labels.labels(); ++l) targets_.row(l)[i] = targets[i * labels.labels() + l];
     }
 
-    Index block_size() const { return block_size_; }
+    Index next_block_size() const { return block_size_; }
 
     void start_from(const T* beta, Control& control) {
         read_beta(beta, costs_, gram_.rows(), beta_);
@@ -179,7 +179,7 @@ class CoupledKernelEngine {
         for (Index l = 0; l < labels() && !control.leave(true); ++l) move_label(l, rows);
         move_rows(rows, rng, control);
         close_block(rows);
-        add_all_products(gram_, rows, moves_, latent_, threads_, control);
+        add_all_dense_products<T>(gram_, rows, moves_.data(), block_size_, latent_, threads_, control);
     }
 
     Evaluation evaluate(Buffer<T>& row_scores, Control& control) {
@@ -321,23 +321,19 @@ class CoupledKernelEngine {
         }
     }
 
-    // Turns the changes of beta into moves in latent space.
+    // Turns the changes of beta into changes in latent space: a row per dimension, a column per row of the block.
     void close_block(std::span<const std::int32_t> rows) {
-        for (auto& list : moves_) list.clear();
         std::vector<double> change(static_cast<std::size_t>(rank_));
         for (std::size_t a = 0; a < rows.size(); ++a) {
-            bool changed = false;
             std::fill(change.begin(), change.end(), 0.0);
             for (Index l = 0; l < labels(); ++l) {
                 const double by =
                     static_cast<double>(beta_.row(l)[rows[a]]) - static_cast<double>(before_[l * block_size_ + a]);
                 if (by == 0) continue;
-                changed = true;
                 for (Index k = 0; k < rank_; ++k) change[k] += by * static_cast<double>(factor_values_[l * rank_ + k]);
             }
-            if (!changed) continue;
             for (Index k = 0; k < rank_; ++k) {
-                moves_[k].push_back({static_cast<std::int32_t>(a), static_cast<T>(change[k])});
+                moves_[k * block_size_ + a] = static_cast<T>(change[k]);
                 sums_[k] += change[k];
             }
         }
@@ -378,12 +374,11 @@ class CoupledKernelEngine {
     LabelTable<T> latent_, scores_;         // G, z
     std::vector<double> sums_, best_sums_;  // t
     std::vector<double> shifts_, worst_;
-    MoveLists<T> moves_;
     SquareBlock<T> block_;
     PairWorkspace<T> workspace_;
     RowSweep<T> sweep_;
     Buffer<Chunk<T>> state_;  // H
-    Buffer<T> before_;
+    Buffer<T> before_, moves_;
     Evaluation best_{0.0, 0.0};
     bool seen_ = false;
 };

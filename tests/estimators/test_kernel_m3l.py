@@ -169,7 +169,7 @@ def test_gamma_means_what_it_means_in_svc(rng, gamma):
 
 
 @pytest.mark.parametrize("name", PRIORS)
-@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize("tol", [1e-3, 2e-5])
 def test_cached_rows_give_the_answer_of_the_whole_matrix(rng, name, tol):
     X, Y = make_problem(rng, n=1500, n_labels=3)
     prior = make_priors(rng, 3)[name]
