@@ -24,7 +24,7 @@ format: .venv/developer
 
 bench: .venv/developer
 	$(BIN)/python -m pip install -q --group bench
-	$(BIN)/python benchmarks/run_all.py
+	$(BIN)/python benchmarks/linear_m3l.py --sets bibtex tmc2007 medical --name quick
 
 clean:
 	rm -rf .venv build

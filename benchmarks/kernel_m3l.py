@@ -6,19 +6,19 @@ of them. Its solutions on those labels are put into our primal with the best int
 three tolerances at which KernelM3L is at least as good on the same labels. Fits of the two are interleaved. LIBSVM's
 seconds are CPU time of its one thread; ours are wall time, which a busy machine makes longer.
 
-    MULTIMARGIN_DATA=folder python benchmarks/kernel_m3l.py [--sets awa mediamill] [--labels 6] [--n-jobs 2] [--json]
+    MULTIMARGIN_DATA=folder python benchmarks/kernel_m3l.py [--sets awa mediamill] [--labels 6] [--n-jobs 2] [--priors]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from _common import clock, geometric_mean, interleaved, save
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
@@ -27,6 +27,7 @@ from multimargin import KernelM3L, datasets, priors
 SETS = {"mediamill": 10_000, "awa": 10_000, "rcv1-pooled": 6_000, "tmc2007": 10_000}
 TOLERANCES = (1e-3, 3e-4, 1e-4)
 CACHE_MIB = 1024
+PACKAGES = ["multimargin", "scikit-learn", "numpy"]
 
 
 def load(name: str, n: int) -> tuple[Any, np.ndarray]:
@@ -68,7 +69,7 @@ def libsvm(X: Any, y: np.ndarray, gamma: float, layouts: list[str]) -> tuple[flo
     return best
 
 
-def run(name: str, n: int, n_sample: int, n_jobs: int) -> dict[str, Any]:
+def against_libsvm(name: str, n: int, n_sample: int, n_jobs: int) -> dict[str, Any]:
     X, Y = load(name, n)
     sample = stratified_labels(Y, n_sample)
     gamma = KernelM3L(random_state=0, callback=lambda _: True).fit(X, Y).gamma_
@@ -86,9 +87,8 @@ def run(name: str, n: int, n_sample: int, n_jobs: int) -> dict[str, Any]:
         f = K @ beta
         peer_values.append(primal(f, float(beta @ f), 2.0 * Y[:, label] - 1, None))
         tol = TOLERANCES[k % len(TOLERANCES)]
-        start = time.perf_counter()
-        model = KernelM3L(gamma=gamma, tol=tol, n_jobs=n_jobs, random_state=0).fit(X, Y)
-        ours[tol].append(time.perf_counter() - start)
+        wall, model = clock(lambda: KernelM3L(gamma=gamma, tol=tol, n_jobs=n_jobs, random_state=0).fit(X, Y))  # noqa: B023
+        ours[tol].append(wall)
         coef = np.zeros((n, len(sample)))
         coef[model.support_] = model.dual_coef_[:, sample]
         F = K @ coef
@@ -99,34 +99,33 @@ def run(name: str, n: int, n_sample: int, n_jobs: int) -> dict[str, Any]:
             ]
         )
     enough = next((tol for tol in TOLERANCES if values[tol].sum() <= np.sum(peer_values)), None)
-    # the sum over the labels, each part standing for its share of them
-    estimate = float(np.mean(peer_seconds) * Y.shape[1])
-    result = {
+    estimate = float(np.mean(peer_seconds) * Y.shape[1])  # each sampled label stands for its part of them
+    seconds_at = {tol: float(np.median(times)) for tol, times in ours.items()}
+    return {
         "set": name,
         "rows": n,
         "labels": Y.shape[1],
-        "peer_layout": layouts[0],
-        "peer_seconds_sampled": peer_seconds,
-        "peer_seconds": estimate,
-        "same_primal_tol": enough,
-        "primal_shortfall_at_1e-3": float(values[1e-3].sum() / np.sum(peer_values) - 1),
-        "seconds": {str(tol): float(np.median(times)) for tol, times in ours.items()},
+        "LIBSVM input": layouts[0],
+        "LIBSVM s": estimate,
+        "ours s at 1e-3": seconds_at[1e-3],
+        "ratio at 1e-3": estimate / seconds_at[1e-3],
+        "primal above LIBSVM at 1e-3": float(values[1e-3].sum() / np.sum(peer_values) - 1),
+        "tol for same primal": enough,
+        "ratio at same primal": None if enough is None else estimate / seconds_at[enough],
+        "load": os.getloadavg()[0],
     }
-    result["ratio_at_1e-3"] = estimate / result["seconds"]["0.001"]
-    result["ratio_same_primal"] = None if enough is None else estimate / result["seconds"][str(enough)]
-    return result
 
 
-def dense_prior(name: str, n: int, n_jobs: int) -> dict[str, Any]:
+def dense_prior(name: str, n: int, n_jobs: int, repeats: int) -> dict[str, Any]:
     """Time with the correlation of the labels as prior, against R = I."""
     X, Y = load(name, n)
-    seconds: dict[str, list[float]] = {"identity": [], "correlation": []}
-    for _ in range(2):
-        for kind, prior in (("identity", None), ("correlation", priors.from_labels(Y))):
-            start = time.perf_counter()
-            KernelM3L(prior=prior, n_jobs=n_jobs, random_state=0).fit(X, Y)
-            seconds[kind].append(time.perf_counter() - start)
-    return {"set": name, **{kind: min(times) for kind, times in seconds.items()}}
+    R = priors.from_labels(Y)
+
+    def seconds(prior: Any) -> float:
+        return clock(lambda: KernelM3L(prior=prior, n_jobs=n_jobs, random_state=0).fit(X, Y))[0]
+
+    times = interleaved({"identity": lambda: seconds(None), "correlation": lambda: seconds(R)}, repeats)
+    return {"set": name, **times, "ratio": times["correlation"] / times["identity"], "load": os.getloadavg()[0]}
 
 
 def main() -> None:
@@ -134,24 +133,18 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--labels", type=int, default=6, help="labels on which LIBSVM is timed")
     parser.add_argument("--n-jobs", type=int, default=2)
-    parser.add_argument("--priors", action="store_true", help="time dense priors instead")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--priors", action="store_true", help="time a dense prior against R = I instead")
+    parser.add_argument("--repeats", type=int, default=3, help="runs with each prior")
     arguments = parser.parse_args()
-    results = []
+    if arguments.priors:
+        rows = [dense_prior(name, SETS[name], arguments.n_jobs, arguments.repeats) for name in arguments.sets]
+        save("kernel_m3l-priors", rows, PACKAGES)
+        return
+    rows = []
     for name in arguments.sets:
-        if arguments.priors:
-            result = dense_prior(name, SETS[name], arguments.n_jobs)
-        else:
-            result = run(name, SETS[name], arguments.labels, arguments.n_jobs)
-        result["load"] = os.getloadavg()[0]
-        results.append(result)
-        print(
-            json.dumps(result) if arguments.json else "\n".join(f"{k:28s}{v}" for k, v in result.items()) + "\n",
-            flush=True,
-        )
-    ratios = [r["ratio_at_1e-3"] for r in results if "ratio_at_1e-3" in r]
-    if ratios:
-        print(f"geometric mean of the ratios at 1e-3: {np.exp(np.mean(np.log(ratios))):.0f}")
+        rows.append(against_libsvm(name, SETS[name], arguments.labels, arguments.n_jobs))
+        save("kernel_m3l", rows, PACKAGES)
+    print(f"geometric mean at gap 1e-3: {geometric_mean([row['ratio at 1e-3'] for row in rows]):.0f}")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,6 @@ static int rehearse(double seconds, int threads, int fail_at, nb::object report,
 }
 
 void bind_control(nb::module_& m) {
-    m.def("rehearse", &rehearse, nb::arg("seconds"), nb::arg("threads"), nb::arg("fail_at"),
-          nb::arg("report").none(), nb::arg("time_limit"));
+    m.def("rehearse", &rehearse, nb::arg("seconds"), nb::arg("threads"), nb::arg("fail_at"), nb::arg("report").none(),
+          nb::arg("time_limit"));
 }

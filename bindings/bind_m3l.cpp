@@ -21,8 +21,8 @@ struct Call {
 };
 
 template <class T, class Engine>
-nb::dict run(Engine& engine, Index rows, Index labels, const Call& call, nb::object (*weights)(const Engine&, Index, Index),
-             Index cols, Index width) {
+nb::dict run(Engine& engine, Index rows, Index labels, const Call& call,
+             nb::object (*weights)(const Engine&, Index, Index), Index cols, Index width) {
     const T* start = call.start.is_none() ? nullptr : nb::cast<Matrix<T>>(call.start).data();
     M3LResult result;
     {
@@ -36,9 +36,10 @@ nb::dict run(Engine& engine, Index rows, Index labels, const Call& call, nb::obj
     out["passes"] = result.passes;
     out["status"] = name_of(result.status);
     out["weights"] = weights(engine, cols, width);
-    out["beta"] = call.keep_beta || result.status == Status::hand_over ? new_array<T>({static_cast<std::size_t>(rows), static_cast<std::size_t>(labels)},
-                                                [&](T* beta) { engine.copy_beta(beta); })
-                                 : nb::none();
+    out["beta"] = call.keep_beta || result.status == Status::hand_over
+                      ? new_array<T>({static_cast<std::size_t>(rows), static_cast<std::size_t>(labels)},
+                                     [&](T* beta) { engine.copy_beta(beta); })
+                      : nb::none();
     return out;
 }
 
@@ -73,10 +74,11 @@ nb::dict solve_coupled(const X& x, const LabelCells<typename X::value_type>& lab
 
 // prior: None, (R,), (F, F', d) or (F, F', None)
 nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
-                        nb::object prior, double bias, bool prior_margins, nb::object start, bool keep_beta, bool may_hand_over, double tol,
-                        int max_iter, int threads, std::uint64_t seed, nb::object report, double time_limit) {
+                        nb::object prior, double bias, bool prior_margins, nb::object start, bool keep_beta,
+                        double patience, double tol, int max_iter, int threads, std::uint64_t seed, nb::object report,
+                        double time_limit) {
     PythonControl control(std::move(report), time_limit);
-    const M3LParams params{tol, max_iter, threads, seed, may_hand_over};
+    const M3LParams params{tol, max_iter, threads, seed, patience};
     const Call call{params, control, start, keep_beta};
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
@@ -105,7 +107,7 @@ nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, 
 
 void bind_m3l(nb::module_& m) {
     m.def("fit_linear_m3l", &fit_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
-          nb::arg("missing").none(), nb::arg("costs"), nb::arg("prior").none(), nb::arg("bias"), nb::arg("prior_margins"),
-          nb::arg("start").none(), nb::arg("keep_beta"), nb::arg("may_hand_over"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
-          nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("missing").none(), nb::arg("costs"), nb::arg("prior").none(), nb::arg("bias"),
+          nb::arg("prior_margins"), nb::arg("start").none(), nb::arg("keep_beta"), nb::arg("patience"), nb::arg("tol"),
+          nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
 }

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <optional>
 
 #include "bindings/m3l_arguments.hpp"
@@ -14,13 +15,32 @@ std::vector<double> numbers(const nb::object& array) {
     return {values.data(), values.data() + values.shape(0)};
 }
 
+// LAPACK's symmetric eigensolver, from the pointer SciPy exports.
+using Dsyevd = void(char*, char*, int*, double*, int*, double*, double*, int*, int*, int*, int*);
+
+void eigen(Dsyevd* dsyevd, std::vector<double>& matrix, std::vector<double>& values) {
+    int n = static_cast<int>(std::lround(std::sqrt(static_cast<double>(matrix.size())))), info = 0;
+    int work_size = 1 + 6 * n + 2 * n * n, integer_size = 3 + 5 * n;
+    char vectors = 'V', triangle = 'U';
+    std::vector<double> work(static_cast<std::size_t>(work_size));
+    std::vector<int> integers(static_cast<std::size_t>(integer_size));
+    values.resize(static_cast<std::size_t>(n));
+    dsyevd(&vectors, &triangle, &n, matrix.data(), &n, values.data(), work.data(), &work_size, integers.data(),
+           &integer_size, &info);
+    if (info != 0) throw std::runtime_error("the eigenvalues of the preconditioner did not converge");
+}
+
 template <class T>
 std::optional<Coupling<T>> coupling_of(const nb::object& factor) {
     if (factor.is_none()) return std::nullopt;
+    const auto capsule = nb::object(factor[2]);
+    auto* dsyevd = reinterpret_cast<Dsyevd*>(PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
+    if (!dsyevd) throw nb::python_error();
     const auto P = nb::cast<Matrix<T>>(factor[0]), Pt = nb::cast<Matrix<T>>(factor[1]);
     const auto labels = static_cast<Index>(P.shape(0)), rank = static_cast<Index>(P.shape(1));
-    return Coupling<T>{ChunkTable<T>(P.data(), labels, rank), ChunkTable<T>(Pt.data(), rank, labels), labels, rank,
-                       numbers(factor[2])};
+    return Coupling<T>{
+        ChunkTable<T>(P.data(), labels, rank), ChunkTable<T>(Pt.data(), rank, labels), labels, rank,
+        [dsyevd](std::vector<double>& matrix, std::vector<double>& values) { eigen(dsyevd, matrix, values); }};
 }
 
 template <class T>
@@ -31,12 +51,12 @@ std::optional<Eigenbasis<T>> basis_of(const nb::object& basis, Index features) {
     return Eigenbasis<T>{Q.data(), Qt.data(), numbers(basis[2])};
 }
 
-// factor: None or (P, P', eigenvalues of R); basis: None or (Q, Q', eigenvalues of X'X); start: signed beta.
+// factor: None or (P, P', LAPACK's dsyevd); basis: None or (Q, Q', eigenvalues of X'X); start: signed beta.
 nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
                            nb::object factor, nb::object basis, double bias, nb::object start, int passes, double tol,
                            int max_iter, int threads, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
-    const M3LParams params{tol, max_iter, threads, 0, false};
+    const M3LParams params{tol, max_iter, threads, 0, 0.0};
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
             using T = typename X::value_type;
@@ -58,7 +78,8 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
             out["passes"] = result.passes;
             out["status"] = name_of(result.status);
             const auto L = static_cast<std::size_t>(n_labels);
-            out["weights"] = new_array<T>({L, static_cast<std::size_t>(x.cols() + 1)}, [&](T* w) { engine.copy_weights(w); });
+            out["weights"] =
+                new_array<T>({L, static_cast<std::size_t>(x.cols() + 1)}, [&](T* w) { engine.copy_weights(w); });
             out["beta"] = new_array<T>({static_cast<std::size_t>(x.rows()), L}, [&](T* b) { engine.copy_beta(b); });
             return out;
         },
@@ -69,7 +90,7 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
 
 void bind_m3l_newton(nb::module_& m) {
     m.def("refine_linear_m3l", &refine_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
-          nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis").none(), nb::arg("bias"),
-          nb::arg("start"), nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
+          nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis").none(),
+          nb::arg("bias"), nb::arg("start"), nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
           nb::arg("report").none(), nb::arg("time_limit"));
 }

@@ -8,14 +8,16 @@ static void bind_rows(nb::module_& m) {
     m.def(
         "dense_rows",
         [](Matrix<T> x) {
-            return Rows{DenseRows<T>(x.data(), static_cast<Index>(x.shape(0)), static_cast<Index>(x.shape(1))), nb::cast(x)};
+            return Rows{DenseRows<T>(x.data(), static_cast<Index>(x.shape(0)), static_cast<Index>(x.shape(1))),
+                        nb::cast(x)};
         },
         nb::arg("x").noconvert());
     m.def(
         "csr_rows",
         [](Vector<T> values, Vector<std::int32_t> columns, Vector<std::int64_t> offsets, Index cols) {
             const auto rows = static_cast<Index>(offsets.shape(0)) - 1;
-            if (rows < 0 || offsets.data()[rows] > static_cast<Index>(values.shape(0)) || values.shape(0) != columns.shape(0))
+            if (rows < 0 || offsets.data()[rows] > static_cast<Index>(values.shape(0)) ||
+                values.shape(0) != columns.shape(0))
                 throw std::invalid_argument("inconsistent CSR arrays");
             for (auto j : view(columns))
                 if (j < 0 || j >= cols) throw std::invalid_argument("CSR column index out of range");

@@ -40,9 +40,8 @@ static nb::tuple to_tuple(const Extent& e) {
 using RowReader = void (*)(std::string_view, const Header&, Table&, Control&);
 
 // (dense values or None, CSR triplet or None, label columns and offsets)
-static nb::tuple read_table(RowReader read, const nb::bytes& text, const Header& header,
-                            const Int32s& label_of, const Int32s& column_of, Index columns, bool dense,
-                            bool missing_as_nan) {
+static nb::tuple read_table(RowReader read, const nb::bytes& text, const Header& header, const Int32s& label_of,
+                            const Int32s& column_of, Index columns, bool dense, bool missing_as_nan) {
     const auto width = header.attributes.size();
     if (label_of.size() != width || column_of.size() != width)
         throw std::invalid_argument("label_of and column_of must have one entry per attribute");
@@ -67,8 +66,7 @@ static nb::tuple read_sparse(SparseReader read, const nb::bytes& text) {
         out = read(view(text), control);
     }
     return nb::make_tuple(to_tuple(std::move(out.features)), to_tuple(std::move(out.labels)),
-                          to_tuple(out.feature_extent), to_tuple(out.label_extent), out.n_features,
-                          out.n_labels);
+                          to_tuple(out.feature_extent), to_tuple(out.label_extent), out.n_features, out.n_labels);
 }
 
 void bind_readers(nb::module_& m) {
@@ -92,14 +90,13 @@ void bind_readers(nb::module_& m) {
         });
     m.def("arff_header", [](const nb::bytes& text) { return read_arff_header(view(text)); }, nb::arg("text"));
     m.def(
-        "csv_header",
-        [](const nb::bytes& text, char delimiter) { return read_csv_header(view(text), delimiter); },
+        "csv_header", [](const nb::bytes& text, char delimiter) { return read_csv_header(view(text), delimiter); },
         nb::arg("text"), nb::arg("delimiter"));
     const auto bind_rows = [&m](const char* name, RowReader read) {
         m.def(
             name,
-            [read](const nb::bytes& text, const Header& header, const Int32s& label_of,
-                   const Int32s& column_of, Index columns, bool dense, bool missing_as_nan) {
+            [read](const nb::bytes& text, const Header& header, const Int32s& label_of, const Int32s& column_of,
+                   Index columns, bool dense, bool missing_as_nan) {
                 return read_table(read, text, header, label_of, column_of, columns, dense, missing_as_nan);
             },
             nb::arg("text"), nb::arg("header"), nb::arg("label_of"), nb::arg("column_of"), nb::arg("columns"),
@@ -107,8 +104,6 @@ void bind_readers(nb::module_& m) {
     };
     bind_rows("arff_rows", &read_arff_rows);
     bind_rows("csv_rows", &read_csv_rows);
-    m.def(
-        "libsvm_rows", [](const nb::bytes& text) { return read_sparse(&read_libsvm, text); },
-        nb::arg("text"));
+    m.def("libsvm_rows", [](const nb::bytes& text) { return read_sparse(&read_libsvm, text); }, nb::arg("text"));
     m.def("xmc_rows", [](const nb::bytes& text) { return read_sparse(&read_xmc, text); }, nb::arg("text"));
 }

@@ -8,11 +8,16 @@ namespace multimargin {
 
 inline const char* name_of(Status status) {
     switch (status) {
-        case Status::converged: return "converged";
-        case Status::max_iter: return "max_iter";
-        case Status::time_limit: return "time_limit";
-        case Status::hand_over: return "hand_over";
-        default: return "stopped";
+        case Status::converged:
+            return "converged";
+        case Status::max_iter:
+            return "max_iter";
+        case Status::time_limit:
+            return "time_limit";
+        case Status::hand_over:
+            return "hand_over";
+        default:
+            return "stopped";
     }
 }
 
@@ -20,7 +25,8 @@ inline CellList cell_list(const nb::object& pair, Index rows) {
     if (pair.is_none()) return {};
     const auto offsets = nb::cast<Vector<std::int64_t>>(pair[0]);
     const auto labels = nb::cast<Vector<std::int32_t>>(pair[1]);
-    if (static_cast<Index>(offsets.shape(0)) != rows + 1) throw std::invalid_argument("cell list does not fit the rows");
+    if (static_cast<Index>(offsets.shape(0)) != rows + 1)
+        throw std::invalid_argument("cell list does not fit the rows");
     return {view(offsets), view(labels)};
 }
 

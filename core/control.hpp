@@ -13,7 +13,7 @@ namespace multimargin {
 
 struct Progress {
     int pass = 0;
-    double time = 0.0;  // seconds since the solver started
+    double time = 0.0;       // seconds since the solver started
     bool evaluated = false;  // whether primal and dual were computed at this pass
     double primal = std::numeric_limits<double>::quiet_NaN();
     double dual = std::numeric_limits<double>::quiet_NaN();

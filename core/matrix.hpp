@@ -37,7 +37,9 @@ class DenseRows {
     Index rows() const { return rows_; }
     Index cols() const { return cols_; }
     const T* data() const { return values_; }
-    MULTIMARGIN_INLINE DenseRow<T> row(Index i) const { return {{values_ + i * cols_, static_cast<std::size_t>(cols_)}}; }
+    MULTIMARGIN_INLINE DenseRow<T> row(Index i) const {
+        return {{values_ + i * cols_, static_cast<std::size_t>(cols_)}};
+    }
 
   private:
     const T* values_;

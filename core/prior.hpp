@@ -76,14 +76,23 @@ class FactorPriorOf {
   public:
     // factor: L x r; transposed: r x L; diagonal: L values.
     FactorPriorOf(const T* factor, const T* transposed, const T* diagonal, Index labels, Index rank)
-        : labels_(labels), rank_(rank), F_(factor, labels, rank), Ft_(transposed, rank, labels), d_(diagonal, 1, labels) {}
+        : labels_(labels),
+          rank_(rank),
+          F_(factor, labels, rank),
+          Ft_(transposed, rank, labels),
+          d_(diagonal, 1, labels) {}
     int state_chunks() const { return WithDiagonal ? Ft_.width() : F_.width(); }
     T diagonal(Index l) const { return d(l) + F_.dot_row(l, F_.row(l)); }
 
     class Row {
       public:
         explicit Row(const FactorPriorOf& prior)
-            : prior_(prior), s_(prior.Ft_.width()), z_(prior.Ft_.width()), u_(prior.F_.width()), scratch_(prior.F_.width()), moves_(prior.state_chunks()) {}
+            : prior_(prior),
+              s_(prior.Ft_.width()),
+              z_(prior.Ft_.width()),
+              u_(prior.F_.width()),
+              scratch_(prior.F_.width()),
+              moves_(prior.state_chunks()) {}
         MULTIMARGIN_INLINE void open(const Chunk<T>* raw) {
             moves_.clear();
             moved_ = false;

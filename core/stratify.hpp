@@ -99,24 +99,21 @@ struct RowsOfLabels {
             const auto begin = row_offsets[static_cast<std::size_t>(i)];
             const auto end = row_offsets[static_cast<std::size_t>(i) + 1];
             if (begin == end) f(static_cast<std::size_t>(labels));
-            for (auto e = begin; e < end; ++e)
-                f(static_cast<std::size_t>(columns[static_cast<std::size_t>(e)]));
+            for (auto e = begin; e < end; ++e) f(static_cast<std::size_t>(columns[static_cast<std::size_t>(e)]));
         };
         for (const auto i : visits) each(i, [&](std::size_t l) { ++offsets[l + 1]; });
         std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
         rows.resize(static_cast<std::size_t>(offsets.back()));
         auto cursor = offsets;
-        for (const auto i : visits)
-            each(i, [&](std::size_t l) { rows[static_cast<std::size_t>(cursor[l]++)] = i; });
+        for (const auto i : visits) each(i, [&](std::size_t l) { rows[static_cast<std::size_t>(cursor[l]++)] = i; });
     }
 };
 
 class Stratifier {
   public:
     // rng may be null: no shuffling, ties to the first fold.
-    Stratifier(std::span<const std::int64_t> row_offsets, std::span<const std::int32_t> columns,
-               std::int32_t labels, std::span<const std::int64_t> sizes, std::span<const std::int64_t> shares,
-               Rng* rng)
+    Stratifier(std::span<const std::int64_t> row_offsets, std::span<const std::int32_t> columns, std::int32_t labels,
+               std::span<const std::int64_t> sizes, std::span<const std::int64_t> shares, Rng* rng)
         : row_offsets_(row_offsets),
           columns_(columns),
           none_(labels),
@@ -162,9 +159,7 @@ class Stratifier {
         return order;
     }
 
-    std::int64_t count(std::size_t label) const {
-        return by_label_.offsets[label + 1] - by_label_.offsets[label];
-    }
+    std::int64_t count(std::size_t label) const { return by_label_.offsets[label + 1] - by_label_.offsets[label]; }
 
     std::span<const std::int32_t> labels_of(std::int64_t row) const {
         const auto begin = static_cast<std::size_t>(row_offsets_[static_cast<std::size_t>(row)]);
@@ -177,8 +172,7 @@ class Stratifier {
         double sum = 0.0;
         for (const auto l : labels) {
             const auto label = static_cast<std::size_t>(l);
-            sum +=
-                static_cast<double>(wants_[label * room_.size() + fold]) / static_cast<double>(count(label));
+            sum += static_cast<double>(wants_[label * room_.size() + fold]) / static_cast<double>(count(label));
         }
         return sum;
     }
@@ -201,8 +195,7 @@ class Stratifier {
         for (std::size_t f = best; f < folds; ++f) {
             if (room_[f] <= 0 || wants[f] != most) continue;
             const double a = labels.size() > 1 ? appetite(f, labels) : 0.0;
-            const bool better =
-                tied == 0 || a > best_appetite || (a == best_appetite && room_[f] > room_[best]);
+            const bool better = tied == 0 || a > best_appetite || (a == best_appetite && room_[f] > room_[best]);
             if (!better && (a < best_appetite || room_[f] < room_[best])) continue;
             tied = better ? 1 : tied + 1;
             // Keeping the t-th of the tied folds with probability 1/t makes each equally likely.

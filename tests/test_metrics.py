@@ -62,9 +62,7 @@ def brute_rows(Y, S, undefined):
         values["coverage"].append(max(len(reach[j]) for j in pos) if pos else fill)
         shares = [sum(y[m] == 1 for m in reach[j]) / len(reach[j]) for j in pos]
         values["lrap"].append(sum(shares) / len(pos) if pos else None)
-        orders = [
-            o for o in itertools.permutations(known) if all(s[a] >= s[b] for a, b in itertools.pairwise(o))
-        ]
+        orders = [o for o in itertools.permutations(known) if all(s[a] >= s[b] for a, b in itertools.pairwise(o))]
         top = [[y[j] == 1 for j in o] for o in orders]
         values["one-error"].append(1 - np.mean([t[0] for t in top]) if pos else None)
         k = min(2, len(known))
@@ -104,9 +102,7 @@ def test_set_metrics_equal_their_definitions(case):
     wrong = (Y != P) & known
     assert report["hamming-loss"] == close(wrong.sum() / known.sum() if known.any() else np.nan, nan_ok=True)
     rows = [i for i in range(len(Y)) if known[i].any()]
-    assert report["subset-accuracy"] == close(
-        mean_of([float(not wrong[i].any()) for i in rows], "skip"), nan_ok=True
-    )
+    assert report["subset-accuracy"] == close(mean_of([float(not wrong[i].any()) for i in rows], "skip"), nan_ok=True)
     scores = []
     for i in rows:
         a, b = set(np.flatnonzero(Y[i] == 1)), {j for j in np.flatnonzero(P[i] == 1) if known[i, j]}
@@ -133,9 +129,7 @@ def test_curves_equal_their_definitions(case):
     constant = sum(auc is None for auc, _ in per_label)
     assert report["macro-roc-auc"] == close(mean_of([a for a, _ in per_label], "skip"), nan_ok=True)
     assert report["macro-average-precision"] == close(mean_of([p for _, p in per_label], "skip"), nan_ok=True)
-    assert (
-        report.skipped.get("macro-roc-auc", 0) == report.skipped.get("macro-average-precision", 0) == constant
-    )
+    assert report.skipped.get("macro-roc-auc", 0) == report.skipped.get("macro-average-precision", 0) == constant
     auc, precision = curves(Y.ravel(), S.ravel())
     assert report["micro-roc-auc"] == close(np.nan if auc is None else auc, nan_ok=True)
     assert report["micro-average-precision"] == close(np.nan if precision is None else precision, nan_ok=True)
@@ -152,9 +146,7 @@ def test_averages_equal_scikit_learn(undefined, weighted):
     zero = np.nan if undefined == "skip" else undefined
     for average in ("macro", "micro", "weighted"):
         ours = [report[f"{average}-{name}"] for name in ("precision", "recall", "f1")]
-        theirs = skm.precision_recall_fscore_support(
-            Y, P, average=average, zero_division=zero, sample_weight=weights
-        )
+        theirs = skm.precision_recall_fscore_support(Y, P, average=average, zero_division=zero, sample_weight=weights)
         assert ours == close(theirs[:3])
     theirs = skm.precision_recall_fscore_support(Y, P, zero_division=zero, sample_weight=weights)
     for name, values in zip(("precision", "recall", "f1", "support"), theirs, strict=True):

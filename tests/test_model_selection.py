@@ -113,9 +113,7 @@ def test_seeds_decide():
     Y = correlated_labels()
 
     def first_test(seed, shuffle=True):
-        return next(MultilabelStratifiedKFold(5, shuffle=shuffle, random_state=seed).split(None, Y))[
-            1
-        ].tolist()
+        return next(MultilabelStratifiedKFold(5, shuffle=shuffle, random_state=seed).split(None, Y))[1].tolist()
 
     assert first_test(3) == first_test(3)
     assert first_test(3) != first_test(4)
@@ -159,9 +157,7 @@ def test_train_test_split_keeps_types():
     Y = correlated_labels(100, 6)
     frame = pd.DataFrame({"x": np.arange(100)}, index=np.arange(100) + 1000)
     numbers = [str(i) for i in range(100)]
-    parts = train_test_split(
-        frame, sp.coo_matrix(np.arange(100)[:, None]), numbers, sp.csr_array(Y), random_state=0
-    )
+    parts = train_test_split(frame, sp.coo_matrix(np.arange(100)[:, None]), numbers, sp.csr_array(Y), random_state=0)
     X_train, X_test, S_train, _, n_train, n_test, Y_train, Y_test = parts
     assert isinstance(X_train, pd.DataFrame)
     assert isinstance(S_train, sp.coo_matrix)

@@ -86,13 +86,15 @@ class CoupledEngine {
             total.cross += s.cross;
             total.quadratic += s.quadratic;
         }
-        return {.primal = 0.5 * total.quadratic + total.hinge, .dual = total.linear - total.cross + 0.5 * total.quadratic};
+        return {.primal = 0.5 * total.quadratic + total.hinge,
+                .dual = total.linear - total.cross + 0.5 * total.quadratic};
     }
 
     // The state, (cols + 1) x state_labels(): V, or U = V F for a factor without diagonal.
     void copy_state(T* out, Index state_labels) const {
         for (Index j = 0; j <= x_.cols(); ++j)
-            std::memcpy(out + j * state_labels, state_.data() + j * width_, static_cast<std::size_t>(state_labels) * sizeof(T));
+            std::memcpy(out + j * state_labels, state_.data() + j * width_,
+                        static_cast<std::size_t>(state_labels) * sizeof(T));
     }
     void copy_beta(T* beta) const {
         for (Index i = 0; i < x_.rows(); ++i)
@@ -108,7 +110,11 @@ class CoupledEngine {
     // One open row: its scores, its box, and target = y m, so that the gradient along beta is target - z.
     struct Workspace {
         explicit Workspace(const CoupledEngine& e)
-            : row(e.prior_), raw(e.width_), y(e.labels_.chunks()), low(e.labels_.chunks()), high(e.labels_.chunks()),
+            : row(e.prior_),
+              raw(e.width_),
+              y(e.labels_.chunks()),
+              low(e.labels_.chunks()),
+              high(e.labels_.chunks()),
               target(e.labels_.chunks()) {}
         typename Prior::Row row;
         ChunkVector<T> raw, y, low, high, target;

@@ -43,7 +43,7 @@ struct M3LParams {
     int max_iter;
     int threads;
     std::uint64_t seed;
-    bool may_hand_over;  // stop early when coordinate ascent would take many more passes
+    double patience;  // hand over when coordinate ascent would take more passes than this; infinite: never
 };
 
 struct Evaluation {
@@ -89,7 +89,6 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& p
     constexpr int first_evaluation = 4;
     constexpr int passes_without_shrinking = 2;
     constexpr int first_hand_over = 8;
-    constexpr double patience = 15.0;  // passes another solver is worth
     std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
     std::iota(order.begin(), order.end(), 0);
     Rng rng(params.seed);
@@ -121,7 +120,8 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& p
         if (stop && progress.evaluated) return {last, pass, control.reason()};
         if (final_pass) return {last, pass, Status::max_iter};
         if (stop) return {engine.evaluate(0.0, control), pass, control.reason()};
-        if (params.may_hand_over && pass >= first_hand_over && passes_left(estimates, params.tol * last.primal) > patience)
+        if (std::isfinite(params.patience) && pass >= first_hand_over &&
+            passes_left(estimates, params.tol * last.primal) > params.patience)
             return {last, pass, Status::hand_over};
     }
 }

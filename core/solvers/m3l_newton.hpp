@@ -8,10 +8,11 @@
 //   phi(U) = 1/2 |U|^2 + sum_il h_il(z_il),   -h_il'(z) = beta_il(z) = clip(beta_k + (target_il - z) c_il / tau, box)
 //
 // by Newton steps  (I + X' W_F X) d = V P - U  with V = X' beta(z), W_F = c / tau on the cells F strictly inside their
-// box, solved by conjugate gradients (relative residual 0.1), preconditioned in the eigenbasis X'X = Q diag(lam) Q' by
-// 1 / (1 + lam_j sigma_k rho), rho the mean of W_F; then a safeguarded line search on the convex phi. The centre moves,
-// beta_k += theta (beta - beta_k), by the exact dual line search whenever theta > 1/2, and tau is halved down to 0.1:
-// because the centre moves, tau need not go to zero and the systems stay well conditioned.
+// box, solved by conjugate gradients (relative residual 0.1). Preconditioner: W_F replaced by its mean rho_l per label,
+// I + X'X (x) P' diag(rho) P, inverted in the eigenbases of both factors. Then a safeguarded line search on the convex
+// phi. The centre moves, beta_k += theta (beta - beta_k), by the exact dual line search whenever theta > 1/2, and tau
+// is halved down to 0.1: because the centre moves, tau need not go to zero and the systems stay well conditioned. Only
+// when the proximal term, not curvature, holds the dual back does tau go on falling.
 //
 // Certificate at every iteration, for free: P at Z (the best Z so far is kept and returned), D at the point of the dual
 // line search, which is never below D(beta_k).
@@ -25,6 +26,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/labels.hpp"
@@ -40,7 +44,8 @@ struct Coupling {
     ChunkTable<T> P;   // labels x rank
     ChunkTable<T> Pt;  // rank x labels
     Index labels, rank;
-    std::vector<double> sigma;
+    // Eigenvalues of a symmetric matrix of this order, which is replaced by its eigenvectors, one per row.
+    std::function<void(std::vector<double>& matrix, std::vector<double>& values)> eigen;
 };
 
 // X'X (constant feature included) = Q diag(values) Q'.
@@ -83,7 +88,8 @@ class NewtonBatch {
         tau_.assign(groups_, 0.5);
         flat_.assign(groups_, false);
         best_primal_.assign(groups_, std::numeric_limits<double>::infinity());
-        for (auto* v : {&centre_dual_, &centre_linear_, &theta_, &step_dual_, &linear_, &hinge_}) v->assign(groups_, 0.0);
+        for (auto* v : {&centre_dual_, &centre_linear_, &theta_, &step_dual_, &linear_, &hinge_})
+            v->assign(groups_, 0.0);
     }
 
     // Starts at the given signed beta (rows x labels), which must lie in the box up to rounding.
@@ -143,7 +149,9 @@ class NewtonBatch {
         if (any_accepted) {
             move_centre(accepted);
             for (std::size_t g = 0; g < groups_; ++g)
-                if (accepted[g] > 0) tau_[g] = flat_[g] ? std::max(1e-8, 0.25 * tau_[g]) : std::max(std::min(tau_[g], usual_tau), 0.5 * tau_[g]);
+                if (accepted[g] > 0)
+                    tau_[g] = flat_[g] ? std::max(1e-8, 0.25 * tau_[g])
+                                       : std::max(std::min(tau_[g], usual_tau), 0.5 * tau_[g]);
             compute_gradient(control, on_caller);
         }
         Buffer<Chunk<T>> direction(panel_);
@@ -219,7 +227,8 @@ class NewtonBatch {
         }
         return totals;
     }
-    MULTIMARGIN_SIMD void multiply_add(const Chunk<T>* a, const Chunk<T>* b, Index first, Index last, Chunk<T>* sums) const {
+    MULTIMARGIN_SIMD void multiply_add(const Chunk<T>* a, const Chunk<T>* b, Index first, Index last,
+                                       Chunk<T>* sums) const {
         const int width = rows_.chunks();
         for (Index j = first; j < last; ++j)
             for (int k = 0; k < width; ++k) sums[k] += a[j * width + k] * b[j * width + k];
@@ -248,8 +257,8 @@ class NewtonBatch {
     MULTIMARGIN_INLINE void push(const std::int32_t* rows, int count, Chunk<T>* panel) {
         if (!coupling_) return rows_.scatter(rows, count, step_.data(), panel);
         for (int k = count * chunks_; k < quad * chunks_; ++k) step_[k] = Chunk<T>{};
-        multiply_quad<T>(reinterpret_cast<const T*>(step_.data()), static_cast<Index>(chunks_) * lanes<T>, coupling_->labels,
-                         coupling_->P, state_at(), state_step_.data());
+        multiply_quad<T>(reinterpret_cast<const T*>(step_.data()), static_cast<Index>(chunks_) * lanes<T>,
+                         coupling_->labels, coupling_->P, state_at(), state_step_.data());
         rows_.scatter(rows, count, state_step_.data(), panel);
     }
     // Label scores of four rows into step_.
@@ -294,7 +303,8 @@ class NewtonBatch {
         for (Index i = first; i < last; i += quad) {
             const int count = next_quad(i, last, rows);
             pull(rows, count, panel);
-            std::memcpy(static_cast<void*>(out + i * chunks_), step_.data(), static_cast<std::size_t>(count * chunks_) * 32);
+            std::memcpy(static_cast<void*>(out + i * chunks_), step_.data(),
+                        static_cast<std::size_t>(count * chunks_) * 32);
         }
     }
 
@@ -380,11 +390,10 @@ class NewtonBatch {
     void find_direction(Buffer<Chunk<T>>& direction, Control& control, bool on_caller) {
         constexpr int max_steps = 20;
         constexpr double residual = 0.1, share_left_over = 0.1;
-        Groups weight(groups_);
-        const auto rows = rows_with_free_cells(weight);
+        const auto rows = rows_with_free_cells();
         Buffer<Chunk<T>> r(panel_), z(panel_), p(panel_), q(panel_);
         for (std::size_t e = 0; e < panel_; ++e) r[e] = V_[e] - U_[e];
-        precondition(r, z, weight);
+        precondition(r, z);
         copy(z, p);
         auto rz = dots(r, z);
         const auto rr0 = dots(r, r);
@@ -411,7 +420,7 @@ class NewtonBatch {
             spread(alpha, scale);
             add_scaled(q.data(), x_.cols() + 1, rows_.chunks(), scale, r.data());
             rr = dots(r, r);
-            precondition(r, z, weight);
+            precondition(r, z);
             const auto rz_new = dots(r, z);
             Groups ratio(groups_);
             for (std::size_t g = 0; g < groups_; ++g) ratio[g] = active[g] && rz[g] > 0 ? rz_new[g] / rz[g] : 0.0;
@@ -425,25 +434,29 @@ class NewtonBatch {
         }
     }
 
-    // The rows CG looks at; sets wide_ to 1 / tau times the subsampling weight, and weight to the mean of W_F.
-    std::vector<std::int32_t> rows_with_free_cells(Groups& weight) {
+    // The rows CG looks at; sets wide_ to 1 / tau times the subsampling weight, and the preconditioner to the mean of
+    // W_F.
+    std::vector<std::int32_t> rows_with_free_cells() {
         constexpr int largest_stride = 8;
         constexpr double rows_per_unknown = 6.0;
         std::vector<std::int32_t> rows;
         std::int64_t free_cells = 0;
         ChunkVector<T> costs(chunks_);
+        std::vector<double> rho(static_cast<std::size_t>(chunks_) * lanes<T>);
         for (Index i = 0; i < x_.rows(); ++i) {
             int found = 0;
-            for (int k = 0; k < chunks_; ++k) found += __builtin_popcount(free_[static_cast<std::size_t>(i * chunks_ + k)]);
+            for (int k = 0; k < chunks_; ++k)
+                found += __builtin_popcount(free_[static_cast<std::size_t>(i * chunks_ + k)]);
             if (found) rows.push_back(static_cast<std::int32_t>(i));
             free_cells += found;
         }
         for (std::size_t a = 0; a < rows.size(); a += batch) {
             free_costs(rows.data() + a, std::min<std::size_t>(batch, rows.size() - a), costs.chunks());
-            add_to_groups(costs, weight);
+            for (std::size_t l = 0; l < rho.size(); ++l) rho[l] += static_cast<double>(costs[static_cast<Index>(l)]);
+            costs.clear();
         }
-        const double cells = static_cast<double>(x_.rows()) * (coupling_ ? static_cast<double>(own_labels()) : 1.0);
-        for (std::size_t g = 0; g < groups_; ++g) weight[g] /= cells * tau_[g];
+        for (std::size_t l = 0; l < rho.size(); ++l) rho[l] /= static_cast<double>(x_.rows()) * tau_[coupling_ ? 0 : l];
+        set_preconditioner(rho);
         const double per_label = static_cast<double>(free_cells) / static_cast<double>(own_labels());
         int stride = 1;
         while (stride < largest_stride && per_label / (2 * stride) > rows_per_unknown * static_cast<double>(x_.cols()))
@@ -453,13 +466,15 @@ class NewtonBatch {
         spread(scale, wide_);
         if (stride == 1) return rows;
         std::vector<std::int32_t> some;
-        for (std::size_t a = static_cast<std::size_t>(iteration_ % stride); a < rows.size(); a += stride) some.push_back(rows[a]);
+        for (std::size_t a = static_cast<std::size_t>(iteration_ % stride); a < rows.size(); a += stride)
+            some.push_back(rows[a]);
         return some;
     }
     MULTIMARGIN_SIMD void free_costs(const std::int32_t* rows, std::size_t n, Chunk<T>* sums) const {
         for (std::size_t a = 0; a < n; ++a)
             for (int k = 0; k < chunks_; ++k) {
-                const auto inside = expand_flags<T>(free_[static_cast<std::size_t>(static_cast<Index>(rows[a]) * chunks_ + k)]);
+                const auto inside =
+                    expand_flags<T>(free_[static_cast<std::size_t>(static_cast<Index>(rows[a]) * chunks_ + k)]);
                 sums[k] += inside ? cell(rows[a], k).cost : Chunk<T>{};
             }
     }
@@ -479,21 +494,58 @@ class NewtonBatch {
         }
     }
 
-    // z = Q diag(1 / (1 + lam_j sigma_k rho)) Q' r, or r without a basis.
-    void precondition(const Buffer<Chunk<T>>& r, Buffer<Chunk<T>>& z, const Groups& rho) const {
-        if (!basis_) return copy(r, z);
-        const Index n = x_.cols() + 1;
-        Buffer<Chunk<T>> rotated(panel_);
-        rotate(basis_->Qt, r.data(), rotated.data());
-        for (Index j = 0; j < n; ++j) {
-            T* row = reinterpret_cast<T*>(rotated.data() + j * rows_.chunks());
-            const double lam = std::max(basis_->values[static_cast<std::size_t>(j)], 0.0);
-            for (Index c = 0; c < static_cast<Index>(rows_.chunks()) * lanes<T>; ++c) {
-                const double sigma = !coupling_ ? 1.0 : c < coupling_->rank ? coupling_->sigma[static_cast<std::size_t>(c)] : 0.0;
-                row[c] /= static_cast<T>(1.0 + lam * sigma * rho[coupling_ ? 0 : static_cast<std::size_t>(c)]);
+    // Eigenbasis and eigenvalues of P' diag(rho) P; for independent labels, rho itself.
+    void set_preconditioner(const std::vector<double>& rho) {
+        if (!coupling_) {
+            column_weight_ = rho;
+            return;
+        }
+        const Index r = coupling_->rank;
+        std::vector<double> M(static_cast<std::size_t>(r * r));
+        for (Index l = 0; l < coupling_->labels; ++l) {
+            const T* p = reinterpret_cast<const T*>(coupling_->P.row(l));
+            for (Index a = 0; a < r; ++a) {
+                const double scaled = rho[static_cast<std::size_t>(l)] * static_cast<double>(p[a]);
+                for (Index b = 0; b < r; ++b)
+                    M[static_cast<std::size_t>(a * r + b)] += scaled * static_cast<double>(p[b]);
             }
         }
+        coupling_->eigen(M, column_weight_);
+        std::vector<T> rows(M.begin(), M.end()), columns(rows.size());
+        for (Index a = 0; a < r; ++a)
+            for (Index b = 0; b < r; ++b)
+                columns[static_cast<std::size_t>(b * r + a)] = rows[static_cast<std::size_t>(a * r + b)];
+        from_eigen_.emplace(rows.data(), r, r);
+        to_eigen_.emplace(columns.data(), r, r);
+        column_weight_.resize(static_cast<std::size_t>(rows_.chunks()) * lanes<T>, 0.0);
+    }
+    // z = Q E diag(1 / (1 + lam_j weight_k)) E' Q' r, or r without a basis.
+    void precondition(const Buffer<Chunk<T>>& r, Buffer<Chunk<T>>& z) const {
+        if (!basis_) return copy(r, z);
+        Buffer<Chunk<T>> rotated(panel_);
+        rotate(basis_->Qt, r.data(), rotated.data());
+        if (coupling_) turn_columns(*to_eigen_, rotated);
+        for (Index j = 0; j <= x_.cols(); ++j) {
+            T* row = reinterpret_cast<T*>(rotated.data() + j * rows_.chunks());
+            const double lam = std::max(basis_->values[static_cast<std::size_t>(j)], 0.0);
+            for (std::size_t c = 0; c < column_weight_.size(); ++c)
+                row[c] /= static_cast<T>(1.0 + lam * std::max(column_weight_[c], 0.0));
+        }
+        if (coupling_) turn_columns(*from_eigen_, rotated);
         rotate(basis_->Q, rotated.data(), z.data());
+    }
+    // panel = panel * table, four rows at a time.
+    void turn_columns(const ChunkTable<T>& table, Buffer<Chunk<T>>& panel) const {
+        const Index n = x_.cols() + 1;
+        const int width = rows_.chunks();
+        Buffer<Chunk<T>> in(static_cast<std::size_t>(quad * width)), out(in.size());
+        for (Index j = 0; j < n; j += quad) {
+            const auto bytes = static_cast<std::size_t>(std::min<Index>(quad, n - j) * width) * 32;
+            std::memcpy(static_cast<void*>(in.data()), panel.data() + j * width, bytes);
+            multiply_quad<T>(reinterpret_cast<const T*>(in.data()), static_cast<Index>(width) * lanes<T>,
+                             coupling_->rank, table, state_at(), out.data());
+            std::memcpy(static_cast<void*>(panel.data() + j * width), out.data(), bytes);
+        }
     }
     void rotate(const T* table, const Chunk<T>* from, Chunk<T>* to) const {
         const Index n = x_.cols() + 1;
@@ -509,13 +561,15 @@ class NewtonBatch {
         }
     }
 
-    // Step lengths along the direction: phi'(a) brought below a fifth of phi'(0) in absolute value, by Newton steps inside
-    // a bracket; if that fails, the largest point that was still going down.
-    Groups line_search(const Buffer<Chunk<T>>& direction, const Buffer<Chunk<T>>& change, Control& control, bool on_caller) {
+    // Step lengths along the direction: phi'(a) brought below a fifth of phi'(0) in absolute value, by Newton steps
+    // inside a bracket; if that fails, the largest point that was still going down.
+    Groups line_search(const Buffer<Chunk<T>>& direction, const Buffer<Chunk<T>>& change, Control& control,
+                       bool on_caller) {
         constexpr int max_trials = 8;
         constexpr double enough = 0.2;
         const auto ud = dots(U_, direction), dd = dots(direction, direction), dv = dots(direction, V_);
-        Groups a(groups_, 1.0), lower(groups_, 0.0), upper(groups_, std::numeric_limits<double>::infinity()), start(groups_);
+        Groups a(groups_, 1.0), lower(groups_, 0.0), upper(groups_, std::numeric_limits<double>::infinity()),
+            start(groups_);
         std::vector<bool> done(groups_);
         for (std::size_t g = 0; g < groups_; ++g) {
             start[g] = ud[g] - dv[g];
@@ -555,7 +609,8 @@ class NewtonBatch {
         return std::all_of(flags.begin(), flags.end(), [](bool b) { return b; });
     }
     // Sums of beta(z + a dz) dz and of c dz^2 over free cells.
-    MULTIMARGIN_SIMD void line_rows(Index first, Index last, const Chunk<T>* change, Chunk<T>* slope, Chunk<T>* curvature) const {
+    MULTIMARGIN_SIMD void line_rows(Index first, Index last, const Chunk<T>* change, Chunk<T>* slope,
+                                    Chunk<T>* curvature) const {
         for (Index i = first; i < last; ++i)
             for (int k = 0; k < chunks_; ++k) {
                 const auto at = static_cast<std::size_t>(i * chunks_ + k);
@@ -580,6 +635,8 @@ class NewtonBatch {
     Buffer<Chunk<T>> step_, state_step_;
     ChunkVector<T> slope_, wide_;  // 1 / tau; scratch for spread()
     std::vector<int> label_at_;
+    std::vector<double> column_weight_;
+    std::optional<ChunkTable<T>> to_eigen_, from_eigen_;
     int iteration_ = 0;
     std::vector<bool> flat_;  // the last dual rise was held back by the proximal term, not by curvature
     Groups tau_, best_primal_, centre_dual_, centre_linear_, theta_, step_dual_, linear_, hinge_;
@@ -591,13 +648,13 @@ class NewtonEngine {
   public:
     using T = typename X::value_type;
 
-    NewtonEngine(const X& x, const LabelCells<T>& labels, T bias, const Coupling<T>* coupling, const Eigenbasis<T>* basis,
-                 int threads)
+    NewtonEngine(const X& x, const LabelCells<T>& labels, T bias, const Coupling<T>* coupling,
+                 const Eigenbasis<T>* basis, int threads)
         : threads_(threads) {
         const int per_batch = coupling ? labels.chunks() : std::min(2, labels.chunks());
         for (int first = 0; first < labels.chunks(); first += per_batch)
-            batches_.push_back(std::make_unique<NewtonBatch<X>>(x, labels, bias, first,
-                                                                std::min(per_batch, labels.chunks() - first), coupling, basis));
+            batches_.push_back(std::make_unique<NewtonBatch<X>>(
+                x, labels, bias, first, std::min(per_batch, labels.chunks() - first), coupling, basis));
     }
 
     void start_from(const T* beta, Control& control) {
@@ -614,8 +671,11 @@ class NewtonEngine {
                 total.primal += batch->value().primal;
                 total.dual += batch->value().dual;
             }
-            const bool stop = control.tick(
-                {.pass = pass, .time = control.elapsed(), .evaluated = true, .primal = total.primal, .dual = total.dual});
+            const bool stop = control.tick({.pass = pass,
+                                            .time = control.elapsed(),
+                                            .evaluated = true,
+                                            .primal = total.primal,
+                                            .dual = total.dual});
             const bool converged = total.gap() <= params.tol * total.primal;
             if (converged || stop || pass >= params.max_iter) {
                 for (auto& batch : batches_) batch->finish();

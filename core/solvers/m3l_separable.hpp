@@ -14,7 +14,7 @@
 #include "core/chunks.hpp"
 #include "core/parallel.hpp"
 #include "core/solvers/m3l_linear.hpp"
-#include "core/solvers/row_kernels.hpp"
+#include "core/solvers/panels.hpp"
 
 namespace multimargin {
 
@@ -38,7 +38,8 @@ class SeparableBlock {
           upper_(static_cast<std::size_t>(chunks)),
           lower_(static_cast<std::size_t>(chunks)),
           highest_(chunks),
-          lowest_(chunks) {
+          lowest_(chunks),
+          panel_rows_(x, bias, chunks) {
         forget_thresholds();
     }
 
@@ -89,73 +90,141 @@ class SeparableBlock {
 
     // One exact step in every active label of each row; returns the rows' part of the gap before their steps.
     MULTIMARGIN_SIMD double visit(std::span<const std::int32_t> rows, bool shrink) {
-        const Chunk<T> zero{}, one = zero + T(1);
-        Chunk<T>*highest = highest_.chunks(), *lowest = lowest_.chunks();
-        Chunk<T> scores[max_chunks], steps[max_chunks], gap = zero;
-        int at[max_chunks], moved[max_chunks];
-        for (const Index i : rows) {
-            std::uint64_t bits = active_[i];
-            if (!bits) continue;
-            int count = 0;
-            for (; bits; bits &= bits - 1) at[count++] = __builtin_ctzll(bits);
-            const auto row = x_.row(i);
-            Kernels::gather(row, state_.data(), chunks_, x_.cols(), bias_, at, count, scores);
-            const T length = step_length(norms_[i]);
-            Chunk<T>* beta = beta_.data() + i * chunks_;
-            int changes = 0;
-            std::uint64_t still_active = 0;
-            for (int e = 0; e < count; ++e) {
-                const int k = at[e];
-                const auto positive = labels_.is_positive(i, first_ + k);
-                const Chunk<T> cost = labels_.cost(i, first_ + k, positive);
-                const Chunk<T> y = positive ? one : -one;
-                const Chunk<T> high = positive ? cost : zero, low = positive ? zero : -cost;
-                const Chunk<T> old = beta[k], g = y - scores[e], t = y * g;
-                gap += cost * lane_max(t, zero) - g * old;
-                const Chunk<T> now = lane_min(high, lane_max(low, old + g * length));
-                const Chunk<T> change = now - old;
-                const bool moves = any(change != 0);
-                if (moves) {
-                    beta[k] = now;
-                    steps[changes] = change;
-                    moved[changes++] = k;
-                }
-                // t restricted to the directions the box allows
-                const auto at_zero = (y * old <= zero), at_cost = (y * old >= cost);
-                Chunk<T> projected = at_cost ? lane_min(t, zero) : t;
-                projected = at_zero ? lane_max(t, zero) : projected;
-                projected = (at_zero & at_cost) ? zero : projected;
-                highest[k] = lane_max(highest[k], projected);
-                lowest[k] = lane_min(lowest[k], projected);
-                const auto rests = (at_zero & (t < lower_[k])) | (at_cost & (t > upper_[k])) | (at_zero & at_cost);
-                if (moves || !all(rests)) still_active |= std::uint64_t{1} << k;
-            }
-            if (changes) Kernels::scatter(row, state_.data(), chunks_, x_.cols(), bias_, moved, changes, steps);
-            if (shrink) active_[i] = still_active;
+        Chunk<T> gap{};
+        if constexpr (is_dense<X>) {
+            for (std::size_t q = 0; q < rows.size(); q += quad)
+                visit_dense(rows.data() + q, static_cast<int>(std::min<std::size_t>(quad, rows.size() - q)), shrink,
+                            gap);
+        } else {
+            for (const Index i : rows)
+                if (active_[i]) visit_sparse(i, shrink, gap);
         }
         double total = 0.0;
         for (int e = 0; e < lanes<T>; ++e) total += static_cast<double>(gap[e]);
         return total;
     }
 
+    MULTIMARGIN_INLINE void visit_sparse(Index i, bool shrink, Chunk<T>& gap) {
+        Chunk<T> scores[max_chunks], steps[max_chunks];
+        int at[max_chunks], moved[max_chunks];
+        const int count = list_chunks(active_[i], at);
+        const auto row = x_.row(i);
+        Kernels::gather(row, state_.data(), chunks_, x_.cols(), bias_, at, count, scores);
+        const T length = step_length(norms_[i]);
+        int changes = 0;
+        std::uint64_t still_active = 0;
+        for (int e = 0; e < count; ++e) {
+            bool stays = false;
+            const Chunk<T> change = step_chunk(i, at[e], scores[e], length, gap, stays);
+            if (stays) still_active |= std::uint64_t{1} << at[e];
+            if (!any(change != 0)) continue;
+            steps[changes] = change;
+            moved[changes++] = at[e];
+        }
+        if (changes) Kernels::scatter(row, state_.data(), chunks_, x_.cols(), bias_, moved, changes, steps);
+        if (shrink) active_[i] = still_active;
+    }
+
+    // Four rows with one look at the state: each row's scores are corrected for the steps of those before it, so the
+    // result is that of four visits.
+    MULTIMARGIN_INLINE void visit_dense(const std::int32_t* rows, int count, bool shrink, Chunk<T>& gap) {
+        Chunk<T> scores[quad * max_chunks], steps[quad * max_chunks];
+        int at[max_chunks];
+        std::uint64_t together = 0;
+        for (int r = 0; r < count; ++r) together |= active_[rows[r]];
+        if (!together) return;
+        const int width = list_chunks(together, at);
+        const T* x[quad];
+        for (int r = 0; r < quad; ++r) x[r] = x_.data() + static_cast<Index>(rows[r < count ? r : 0]) * x_.cols();
+        Chunk<T>* last = state_.data() + x_.cols() * chunks_;
+        for (int r = 0; r < quad; ++r)
+            for (int e = 0; e < width; ++e) scores[r * width + e] = bias_ * last[at[e]];
+        QuadKernels<T>::gather(x, x_.cols(), state_.data(), chunks_, at, width, width, scores);
+        T gram[quad][quad];
+        QuadKernels<T>::gram(x, x_.cols(), gram);
+        bool moves = false;
+        for (int r = 0; r < quad; ++r) {
+            if (r >= count) {
+                for (int e = 0; e < width; ++e) steps[r * width + e] = Chunk<T>{};
+                continue;
+            }
+            const Index i = rows[r];
+            const T length = step_length(norms_[i]);
+            std::uint64_t still_active = 0;
+            for (int e = 0; e < width; ++e) {
+                Chunk<T>& step = steps[r * width + e];
+                step = Chunk<T>{};
+                if (!(active_[i] >> at[e] & 1)) continue;
+                Chunk<T> score = scores[r * width + e];
+                for (int b = 0; b < r; ++b) score += (gram[r][b] + bias_ * bias_) * steps[b * width + e];
+                bool stays = false;
+                step = step_chunk(i, at[e], score, length, gap, stays);
+                if (stays) still_active |= std::uint64_t{1} << at[e];
+                moves |= any(step != 0);
+            }
+            if (shrink) active_[i] = still_active;
+        }
+        if (!moves) return;
+        for (int r = 0; r < count; ++r)
+            for (int e = 0; e < width; ++e) last[at[e]] += bias_ * steps[r * width + e];
+        QuadKernels<T>::scatter(x, x_.cols(), state_.data(), chunks_, at, width, width, steps);
+    }
+
+    static MULTIMARGIN_INLINE int list_chunks(std::uint64_t bits, int* at) {
+        int count = 0;
+        for (; bits; bits &= bits - 1) at[count++] = __builtin_ctzll(bits);
+        return count;
+    }
+
+    // The exact step of chunk k of row i at these scores; adds the local gap, tells whether the chunk stays active.
+    MULTIMARGIN_INLINE Chunk<T> step_chunk(Index i, int k, Chunk<T> score, T length, Chunk<T>& gap, bool& stays) {
+        const Chunk<T> zero{}, one = zero + T(1);
+        const auto positive = labels_.is_positive(i, first_ + k);
+        const Chunk<T> cost = labels_.cost(i, first_ + k, positive);
+        const Chunk<T> y = positive ? one : -one;
+        const Chunk<T> high = positive ? cost : zero, low = positive ? zero : -cost;
+        Chunk<T>& beta = beta_[static_cast<std::size_t>(i * chunks_ + k)];
+        const Chunk<T> old = beta, g = y - score, t = y * g;
+        gap += cost * lane_max(t, zero) - g * old;
+        beta = lane_min(high, lane_max(low, old + g * length));
+        const Chunk<T> change = beta - old;
+        // t restricted to the directions the box allows
+        const auto at_zero = (y * old <= zero), at_cost = (y * old >= cost);
+        Chunk<T> projected = at_cost ? lane_min(t, zero) : t;
+        projected = at_zero ? lane_max(t, zero) : projected;
+        projected = (at_zero & at_cost) ? zero : projected;
+        Chunk<T>&highest = highest_.chunks()[k], &lowest = lowest_.chunks()[k];
+        highest = lane_max(highest, projected);
+        lowest = lane_min(lowest, projected);
+        const auto rests = (at_zero & (t < lower_[k])) | (at_cost & (t > upper_[k])) | (at_zero & at_cost);
+        stays = any(change != 0) || !all(rests);
+        return change;
+    }
+
     // sums: c max(t, 0), m b, beta z per label, over these rows.
     MULTIMARGIN_SIMD void evaluate_rows(Index first, Index last, double share, ChunkVector<T>* sums) {
         const Chunk<T> zero{}, one = zero + T(1), tiny = zero + static_cast<T>(share);
         Chunk<T>*hinge = sums[0].chunks(), *linear = sums[1].chunks(), *cross = sums[2].chunks();
-        Chunk<T> scores[max_chunks];
-        for (Index i = first; i < last; ++i) {
-            Kernels::gather_all(x_.row(i), state_.data(), chunks_, x_.cols(), bias_, scores);
-            const Chunk<T>* beta = beta_.data() + i * chunks_;
-            for (int k = 0; k < chunks_; ++k) {
-                const auto positive = labels_.is_positive(i, first_ + k);
-                const Chunk<T> cost = labels_.cost(i, first_ + k, positive);
-                const Chunk<T> y = positive ? one : -one;
-                const Chunk<T> b = y * beta[k], t = one - y * scores[k];
-                const Chunk<T> loss = cost * lane_max(t, zero);
-                hinge[k] += loss;
-                linear[k] += b;
-                cross[k] += beta[k] * scores[k];
-                if (any(loss - b * t > tiny)) active_[i] |= std::uint64_t{1} << k;
+        Chunk<T> scores[quad * max_chunks];
+        std::int32_t rows[quad];
+        for (Index q = first; q < last; q += quad) {
+            const int count = static_cast<int>(std::min<Index>(quad, last - q));
+            for (int r = 0; r < count; ++r) rows[r] = static_cast<std::int32_t>(q + r);
+            panel_rows_.gather(rows, count, state_.data(), scores);
+            for (int r = 0; r < count; ++r) {
+                const Index i = q + r;
+                const Chunk<T>* beta = beta_.data() + i * chunks_;
+                for (int k = 0; k < chunks_; ++k) {
+                    const auto positive = labels_.is_positive(i, first_ + k);
+                    const Chunk<T> cost = labels_.cost(i, first_ + k, positive);
+                    const Chunk<T> y = positive ? one : -one;
+                    const Chunk<T> score = scores[r * chunks_ + k], b = y * beta[k], t = one - y * score;
+                    const Chunk<T> loss = cost * lane_max(t, zero);
+                    hinge[k] += loss;
+                    linear[k] += b;
+                    cross[k] += beta[k] * score;
+                    if (any(loss - b * t > tiny)) active_[i] |= std::uint64_t{1} << k;
+                }
             }
         }
     }
@@ -197,7 +266,8 @@ class SeparableBlock {
     MULTIMARGIN_SIMD void start_row(Index i, const T* beta) {
         Chunk<T> start[max_chunks];
         std::memset(static_cast<void*>(start), 0, sizeof start);
-        std::memcpy(static_cast<void*>(start), beta + first_label(), static_cast<std::size_t>(own_labels()) * sizeof(T));
+        std::memcpy(static_cast<void*>(start), beta + first_label(),
+                    static_cast<std::size_t>(own_labels()) * sizeof(T));
         for (int k = 0; k < chunks_; ++k) {
             const auto positive = labels_.is_positive(i, first_ + k);
             const Chunk<T> cost = labels_.cost(i, first_ + k, positive), zero{};
@@ -216,6 +286,7 @@ class SeparableBlock {
     std::vector<std::uint64_t> active_;
     Buffer<Chunk<T>> upper_, lower_;
     ChunkVector<T> highest_, lowest_;  // worst projected gradients of the running pass
+    PanelRows<X> panel_rows_;
 };
 
 template <RowMatrix X>
@@ -251,9 +322,8 @@ class SeparableEngine {
     Evaluation evaluate(double share, Control& control) {
         std::vector<double> totals[4];
         for (auto& t : totals) t.assign(static_cast<std::size_t>(labels_.labels()), 0.0);
-        for_blocks(control, [&](std::size_t b, bool on_caller) {
-            blocks_[b].evaluate(share, totals, control, on_caller);
-        });
+        for_blocks(control,
+                   [&](std::size_t b, bool on_caller) { blocks_[b].evaluate(share, totals, control, on_caller); });
         double sums[4];
         for (int q = 0; q < 4; ++q) sums[q] = std::accumulate(totals[q].begin(), totals[q].end(), 0.0);
         return {.primal = 0.5 * sums[3] + sums[0], .dual = sums[1] - sums[2] + 0.5 * sums[3]};

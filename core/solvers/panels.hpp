@@ -20,7 +20,8 @@ template <RowMatrix X>
 class PanelRows {
   public:
     using T = typename X::value_type;
-    PanelRows(const X& x, T bias, int chunks) : x_(x), bias_(bias), chunks_(chunks), at_(static_cast<std::size_t>(chunks)) {
+    PanelRows(const X& x, T bias, int chunks)
+        : x_(x), bias_(bias), chunks_(chunks), at_(static_cast<std::size_t>(chunks)) {
         std::iota(at_.begin(), at_.end(), 0);
     }
     int chunks() const { return chunks_; }

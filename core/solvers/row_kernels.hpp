@@ -20,8 +20,8 @@ namespace multimargin {
 inline constexpr int max_register_chunks = 13;
 
 template <int M, bool Contiguous, class T, class Row>
-MULTIMARGIN_INLINE void gather_chunks(const Row& row, const Chunk<T>* V, Index stride, Index last, T bias, const int* at,
-                                      Chunk<T>* out) {
+MULTIMARGIN_INLINE void gather_chunks(const Row& row, const Chunk<T>* V, Index stride, Index last, T bias,
+                                      const int* at, Chunk<T>* out) {
     Chunk<T> sum[M];
     int offset[M];
     for (int m = 0; m < M; ++m) offset[m] = Contiguous ? m : at[m];
@@ -60,20 +60,34 @@ MULTIMARGIN_INLINE void in_register_groups(int count, Kernel&& kernel) {
         first += 8;
     }
     switch (count - first) {
-        case 1: return kernel.template operator()<1>(first);
-        case 2: return kernel.template operator()<2>(first);
-        case 3: return kernel.template operator()<3>(first);
-        case 4: return kernel.template operator()<4>(first);
-        case 5: return kernel.template operator()<5>(first);
-        case 6: return kernel.template operator()<6>(first);
-        case 7: return kernel.template operator()<7>(first);
-        case 8: return kernel.template operator()<8>(first);
-        case 9: return kernel.template operator()<9>(first);
-        case 10: return kernel.template operator()<10>(first);
-        case 11: return kernel.template operator()<11>(first);
-        case 12: return kernel.template operator()<12>(first);
-        case 13: return kernel.template operator()<13>(first);
-        default: return;
+        case 1:
+            return kernel.template operator()<1>(first);
+        case 2:
+            return kernel.template operator()<2>(first);
+        case 3:
+            return kernel.template operator()<3>(first);
+        case 4:
+            return kernel.template operator()<4>(first);
+        case 5:
+            return kernel.template operator()<5>(first);
+        case 6:
+            return kernel.template operator()<6>(first);
+        case 7:
+            return kernel.template operator()<7>(first);
+        case 8:
+            return kernel.template operator()<8>(first);
+        case 9:
+            return kernel.template operator()<9>(first);
+        case 10:
+            return kernel.template operator()<10>(first);
+        case 11:
+            return kernel.template operator()<11>(first);
+        case 12:
+            return kernel.template operator()<12>(first);
+        case 13:
+            return kernel.template operator()<13>(first);
+        default:
+            return;
     }
 }
 
@@ -81,8 +95,8 @@ MULTIMARGIN_INLINE void in_register_groups(int count, Kernel&& kernel) {
 template <class T, class Row>
 struct RowKernels {
     // The `count` chunks listed in `at`.
-    MULTIMARGIN_SIMD static void gather(const Row& row, const Chunk<T>* V, Index stride, Index last, T bias, const int* at,
-                                        int count, Chunk<T>* out) {
+    MULTIMARGIN_SIMD static void gather(const Row& row, const Chunk<T>* V, Index stride, Index last, T bias,
+                                        const int* at, int count, Chunk<T>* out) {
         if (count == stride) return gather_all(row, V, stride, last, bias, out);
         in_register_groups(count, [&]<int M>(int first) __attribute__((always_inline)) {
             gather_chunks<M, false, T>(row, V, stride, last, bias, at + first, out + first);

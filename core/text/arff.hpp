@@ -17,8 +17,7 @@ namespace multimargin::text {
 // Takes tokens from one line.
 class TokenReader {
   public:
-    TokenReader(std::string_view line, Index number)
-        : at_(line.data()), end_(at_ + line.size()), line_(number) {}
+    TokenReader(std::string_view line, Index number) : at_(line.data()), end_(at_ + line.size()), line_(number) {}
 
     void skip_blanks() {
         while (at_ != end_ && is_blank(*at_)) ++at_;
@@ -60,8 +59,7 @@ class TokenReader {
             buffer_ += *at_;
         }
         if (at_ == end_)
-            fail(line_, "a closing quote", {begin, static_cast<std::size_t>(end_ - begin)},
-                 "close the quotes");
+            fail(line_, "a closing quote", {begin, static_cast<std::size_t>(end_ - begin)}, "close the quotes");
         ++at_;
         return buffer_;
     }
@@ -96,8 +94,7 @@ inline Attribute read_attribute(TokenReader& reader, Index line) {
     Attribute attribute;
     attribute.line = line;
     attribute.name = reader.next(" {").text;
-    if (attribute.name.empty())
-        fail(line, "an attribute name", reader.rest(), "write @attribute <name> numeric");
+    if (attribute.name.empty()) fail(line, "an attribute name", reader.rest(), "write @attribute <name> numeric");
     if (reader.take('{')) {
         read_categories(reader, attribute);
         return attribute;
@@ -155,8 +152,8 @@ inline void read_dense_row(TokenReader& reader, const Header& header, Table& tab
     } while (reader.take(','));
     if (!reader.done()) fail(line, "a comma after the value", reader.rest());
     if (count != width)
-        throw TextError(line, "expected " + std::to_string(width) + " values, one per attribute, found " +
-                                  std::to_string(count));
+        throw TextError(
+            line, "expected " + std::to_string(width) + " values, one per attribute, found " + std::to_string(count));
 }
 
 inline void read_sparse_row(TokenReader& reader, const Header& header, Table& table, Index line) {
@@ -174,8 +171,7 @@ inline void read_sparse_row(TokenReader& reader, const Header& header, Table& ta
         } while (reader.take(','));
         if (!reader.take('}')) fail(line, "'}' at the end of a sparse row", reader.rest());
     }
-    if (!reader.done())
-        fail(line, "the end of the line after '}'", reader.rest(), "instance weights are not read");
+    if (!reader.done()) fail(line, "the end of the line after '}'", reader.rest(), "instance weights are not read");
 }
 
 inline void read_arff_rows(std::string_view text, const Header& header, Table& table, Control& control) {
@@ -189,8 +185,8 @@ inline void read_arff_rows(std::string_view text, const Header& header, Table& t
         TokenReader reader(line, lines.line());
         if (reader.take('{') != header.sparse)
             fail(lines.line(),
-                 header.sparse ? "a sparse row {...} like the first one" : "a dense row like the first one",
-                 line, "do not mix the two");
+                 header.sparse ? "a sparse row {...} like the first one" : "a dense row like the first one", line,
+                 "do not mix the two");
         if (header.sparse)
             read_sparse_row(reader, header, table, lines.line());
         else

@@ -117,8 +117,8 @@ inline void read_csv_rows(std::string_view text, const Header& header, Table& ta
             if (count < width) table.cell(count, token.text, token.quoted, reader.line());
         }
         if (count != width)
-            throw TextError(reader.line(), "expected " + std::to_string(width) +
-                                               " cells, one per column, found " + std::to_string(count));
+            throw TextError(reader.line(), "expected " + std::to_string(width) + " cells, one per column, found " +
+                                               std::to_string(count));
         table.end_row();
         reader.end_row();
     }

@@ -135,8 +135,7 @@ inline void read_xmc_header(std::string_view line, SparseText& out) {
     for (int k = 0; k < 3; ++k) {
         while (at != end && is_blank(*at)) ++at;
         if (!take_integer(at, end, limits[k], *numbers[k]) || (at != end && !is_blank(*at)))
-            fail(1, "a first line with the numbers of rows, features and labels", line,
-                 "as in 15539 5000 3993");
+            fail(1, "a first line with the numbers of rows, features and labels", line, "as in 15539 5000 3993");
     }
     if (!trimmed({at, static_cast<std::size_t>(end - at)}).empty())
         fail(1, "three numbers in the first line", line, "as in 15539 5000 3993");
@@ -146,8 +145,7 @@ inline SparseText read_xmc(std::string_view text, Control& control) {
     SparseText out;
     Lines lines(text, 0);
     std::string_view line;
-    if (!lines.next(line))
-        throw TextError(1, "expected a line <rows> <features> <labels>, found the end of the file");
+    if (!lines.next(line)) throw TextError(1, "expected a line <rows> <features> <labels>, found the end of the file");
     read_xmc_header(line, out);
     SparseRowReader reader(out);
     std::int64_t rows = 0;

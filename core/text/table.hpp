@@ -42,9 +42,7 @@ inline void check_names(const std::vector<Attribute>& attributes, const char* wh
         if (const auto [known, fresh] = lines.emplace(a.name, a.line); !fresh)
             fail(a.line, std::string("different names for all ") + what, a.name,
                  "rename one of the two" +
-                     (known->second == a.line
-                          ? ""
-                          : " (the first is on line " + std::to_string(known->second) + ")"));
+                     (known->second == a.line ? "" : " (the first is on line " + std::to_string(known->second) + ")"));
 }
 
 struct CsrMatrix {
@@ -114,8 +112,7 @@ class Table {
 
     const Header& header_;
     const Plan plan_;
-    std::vector<std::unordered_map<std::string_view, int>>
-        codes_;  // category -> number, for nominal attributes
+    std::vector<std::unordered_map<std::string_view, int>> codes_;  // category -> number, for nominal attributes
     std::vector<std::size_t> nonzero_if_omitted_;
     std::vector<Index> last_row_;  // the last sparse row that mentions the attribute
     std::vector<std::pair<std::int32_t, double>> row_;
@@ -124,10 +121,7 @@ class Table {
 };
 
 inline Table::Table(const Header& header, const Plan& plan)
-    : header_(header),
-      plan_(plan),
-      codes_(header.attributes.size()),
-      last_row_(header.attributes.size(), -1) {
+    : header_(header), plan_(plan), codes_(header.attributes.size()), last_row_(header.attributes.size(), -1) {
     for (std::size_t a = 0; a < header.attributes.size(); ++a) {
         const Attribute& attribute = header.attributes[a];
         if (plan.label_of[a] < 0 && plan.column_of[a] < 0) continue;
@@ -180,11 +174,9 @@ inline double Table::value_of(std::size_t a, std::string_view token, bool quoted
     const Attribute& attribute = header_.attributes[a];
     const bool label = plan_.label_of[a] >= 0;
     if (is_missing(token, quoted)) {
-        const std::string what =
-            (label ? "0 or 1 for label " : "a value of attribute ") + shown(attribute.name);
+        const std::string what = (label ? "0 or 1 for label " : "a value of attribute ") + shown(attribute.name);
         if (label) fail(line, what, token, "a missing label cannot be stored: remove the row or fill it in");
-        if (!plan_.missing_as_nan)
-            fail(line, what, token, "pass missing=\"nan\" to read missing features as NaN");
+        if (!plan_.missing_as_nan) fail(line, what, token, "pass missing=\"nan\" to read missing features as NaN");
         return std::nan("");
     }
     if (attribute.kind == Kind::nominal) return category_of(a, token, line);
@@ -222,8 +214,7 @@ inline void Table::put(std::size_t a, double value) {
 
 inline void Table::cell(std::size_t a, std::string_view token, bool quoted, Index line) {
     if (header_.sparse && std::exchange(last_row_[a], rows_) == rows_)
-        fail(line, "each attribute once in a row", header_.attributes[a].name,
-             "remove one of the two values");
+        fail(line, "each attribute once in a row", header_.attributes[a].name, "remove one of the two values");
     if (plan_.label_of[a] < 0 && plan_.column_of[a] < 0) return;
     put(a, value_of(a, token, quoted, line));
 }
@@ -231,8 +222,7 @@ inline void Table::cell(std::size_t a, std::string_view token, bool quoted, Inde
 inline void Table::end_row() {
     if (header_.sparse)
         for (const auto a : nonzero_if_omitted_)
-            if (last_row_[a] != rows_)
-                put(a, header_.attributes[a].kind == Kind::binary || plan_.label_of[a] >= 0);
+            if (last_row_[a] != rows_) put(a, header_.attributes[a].kind == Kind::binary || plan_.label_of[a] >= 0);
     ++rows_;
     std::sort(row_labels_.begin(), row_labels_.end());
     labels.append(row_labels_);

@@ -27,6 +27,7 @@ def fit_linear_m3l(
     prior_margins: bool,
     start: NDArray[Any] | None,
     keep_beta: bool,
+    patience: float,
     tol: float,
     max_iter: int,
     threads: int,
@@ -137,3 +138,20 @@ def csv_rows(
 ) -> tuple[Floats | Csr, LabelRows]: ...
 def libsvm_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
 def xmc_rows(text: bytes) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
+def refine_linear_m3l(
+    rows: Rows,
+    n_labels: int,
+    positives: Cells,
+    missing: Cells | None,
+    costs: tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None],
+    factor: tuple[Any, ...] | None,
+    basis: tuple[Any, ...] | None,
+    bias: float,
+    start: NDArray[Any],
+    passes: int,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...

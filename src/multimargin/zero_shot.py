@@ -552,7 +552,7 @@ def _read_probabilities(probabilities: Any, known: _Signatures) -> NDArray[np.fl
             f"minimum {p.min() if p.size else None}."
         )
         raise InputError(msg)
-    return p / p.sum()
+    return np.asarray(p / p.sum(), dtype=np.float64)
 
 
 def _positions(y: Any, known: _Signatures) -> NDArray[np.intp]:
@@ -578,7 +578,7 @@ def _standardised(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rows with mean 0 and length 1; constant ones become 0."""
     centred = rows - rows.mean(axis=1, keepdims=True)
     length = np.linalg.norm(centred, axis=1, keepdims=True)
-    return np.divide(centred, length, out=np.zeros_like(centred), where=length > 0)
+    return np.asarray(np.divide(centred, length, out=np.zeros_like(centred), where=length > 0))
 
 
 def _line(scores: NDArray[np.float64], y: NDArray[np.int8]) -> tuple[float, float]:

@@ -25,14 +25,10 @@ def put(tmp_path):
 
 
 def test_nominal_attributes_become_one_column_per_category(put):
-    header = (
-        "@relation r\n@attribute c {red, 'dark blue', green}\n@attribute b {0,1}\n@attribute l {0,1}\n@data\n"
-    )
+    header = "@relation r\n@attribute c {red, 'dark blue', green}\n@attribute b {0,1}\n@attribute l {0,1}\n@data\n"
     dense = datasets.read(put("a.arff", header + "red,1,0\ngreen,0,1\n'dark blue',1,1\n"), labels=["l"])
     # In a sparse row an attribute that is not mentioned has its first category.
-    sparse = datasets.read(
-        put("b.arff", header + "{1 1}\n{0 green, 2 1}\n{0 'dark blue',1 1,2 1}\n"), labels=["l"]
-    )
+    sparse = datasets.read(put("b.arff", header + "{1 1}\n{0 green, 2 1}\n{0 'dark blue',1 1,2 1}\n"), labels=["l"])
     assert dense.feature_names == sparse.feature_names == ("c=red", "c=dark blue", "c=green", "b")
     expected = [[1, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 1]]
     np.testing.assert_array_equal(dense.X.toarray(), expected)
@@ -99,12 +95,8 @@ def test_libsvm_counts_from_zero_if_a_zero_occurs(put):
 
 def test_libsvm_pads_to_the_features_of_training_and_refuses_more(put):
     train = datasets.read(put("train.svm", "0,1 0:1 4:1\n"))
-    assert datasets.read(put("test.svm", "1 2:5\n"), **train.options).X.toarray().tolist() == [
-        [0, 0, 5, 0, 0]
-    ]
-    with pytest.raises(
-        FileFormatError, match=r"more\.svm:2: expected features from 0 to 4 .* found feature 5"
-    ):
+    assert datasets.read(put("test.svm", "1 2:5\n"), **train.options).X.toarray().tolist() == [[0, 0, 5, 0, 0]]
+    with pytest.raises(FileFormatError, match=r"more\.svm:2: expected features from 0 to 4 .* found feature 5"):
         datasets.read(put("more.svm", "1 0:5\n 5:1\n"), **train.options)
     with pytest.raises(FileFormatError, match=r"labels from 0 to 1 .* found label 2"):
         datasets.read(put("other.svm", "2 0:5\n"), **train.options)
@@ -149,9 +141,7 @@ def test_mostly_nominal_attributes_give_a_sparse_matrix(put):
 def test_numbers_of_every_writing(put):
     cells = ["+1.5", "1e3", "-2E-2", ".5", "3.", "1e-999", "007"]
     text = ",".join(f"c{k}" for k in range(len(cells))) + ",l\n" + ",".join(cells) + ",1\n"
-    assert datasets.read(put("a.csv", text), labels=["l"]).X.tolist() == [
-        [1.5, 1000.0, -0.02, 0.5, 3.0, 0.0, 7.0]
-    ]
+    assert datasets.read(put("a.csv", text), labels=["l"]).X.tolist() == [[1.5, 1000.0, -0.02, 0.5, 3.0, 0.0, 7.0]]
 
 
 XML = '<labels xmlns="http://mulan.sourceforge.net/labels"><label name="l1"/><label name="{}"/></labels>'

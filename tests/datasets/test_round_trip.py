@@ -28,9 +28,7 @@ def arff_header(relation, features, labels):
 
 
 def write_arff(X, Y, features, labels):
-    rows = [
-        "".join(f"{float(v)!r}, " for v in x) + ",".join(str(v) for v in y) for x, y in zip(X, Y, strict=True)
-    ]
+    rows = ["".join(f"{float(v)!r}, " for v in x) + ",".join(str(v) for v in y) for x, y in zip(X, Y, strict=True)]
     return arff_header(f"'made: -C -{len(labels)}'", features, labels) + "\n".join(rows) + "\n"
 
 
@@ -125,9 +123,7 @@ def test_arff_dense_and_sparse_read_back(folder, made, ending):
 
 
 @settings(deadline=None, max_examples=80)
-@given(
-    made=data_sets(), base=st.integers(0, 1), label_base=st.integers(0, 1), gz=st.sampled_from(["", ".gz"])
-)
+@given(made=data_sets(), base=st.integers(0, 1), label_base=st.integers(0, 1), gz=st.sampled_from(["", ".gz"]))
 def test_libsvm_reads_back(folder, made, base, label_base, gz):
     X, Y, _, _ = made
     path = put(folder, "data.svm" + gz, write_libsvm(X, Y, base, label_base))

@@ -299,15 +299,11 @@ CATALOGUE = {
         # name, stem of the files, (n_train, n_test, n_features, n_labels), cardinality, about
         _mulan("emotions", "emotions", (391, 202, 72, 6), 1.87, "Music and its moods.", openml=40589),
         _mulan("scene", "scene", (1211, 1196, 294, 6), 1.07, "Photographs and what they show.", openml=40595),
-        _mulan(
-            "yeast", "yeast", (1500, 917, 103, 14), 4.24, "Yeast genes and their functions.", openml=40597
-        ),
+        _mulan("yeast", "yeast", (1500, 917, 103, 14), 4.24, "Yeast genes and their functions.", openml=40597),
         _mulan("enron", "enron", (1123, 579, 1001, 53), 3.38, "E-mails and their topics.", openml=40590),
         _mulan("medical", "medical", (333, 645, 1449, 45), 1.25, "Clinical texts and their diagnoses."),
         _mulan("bibtex", "bibtex", (4880, 2515, 1836, 159), 2.40, "Publications and their tags."),
-        _mulan(
-            "corel5k", "Corel5k", (4500, 500, 499, 374), 3.52, "Photographs and keywords.", ending="-sparse"
-        ),
+        _mulan("corel5k", "Corel5k", (4500, 500, 499, 374), 3.52, "Photographs and keywords.", ending="-sparse"),
         _mulan("delicious", "delicious", (12920, 3185, 500, 983), 19.02, "Web pages and their tags."),
         _mulan("tmc2007", "tmc2007-500", (21519, 7077, 500, 22), 2.16, "Flight reports and their problems."),
         _rcv1("rcv1", 1, 2.90),

@@ -164,9 +164,7 @@ def load_digit_strips(n_samples: int = 1500, *, random_state: int | np.random.Ge
     edges = [(a, b, ATTRACTION) for a, b in FRIENDS] + [(a, b, REPULSION) for a, b in RIVALS]
     n_train = round(n_samples * 2 / 3)
     prototypes = images[rng.choice(_TRAIN_DIGITS, _N_PROTOTYPES, replace=False)]
-    strips_train, Y_train = _strips(
-        n_train, images[:_TRAIN_DIGITS], digits.target[:_TRAIN_DIGITS], edges, rng
-    )
+    strips_train, Y_train = _strips(n_train, images[:_TRAIN_DIGITS], digits.target[:_TRAIN_DIGITS], edges, rng)
     strips_test, Y_test = _strips(
         n_samples - n_train, images[_TRAIN_DIGITS:], digits.target[_TRAIN_DIGITS:], edges, rng
     )

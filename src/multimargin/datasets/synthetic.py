@@ -99,10 +99,7 @@ def _checked(cliques: Sequence[Sequence[int]], n_labels: int) -> list[tuple[int,
             msg = f"a clique must have at least two labels, all different, got {clique}"
             raise InputError(msg)
         if min(clique) < 0 or max(clique) >= n_labels:
-            msg = (
-                f"labels of a clique must be from 0 to {n_labels - 1}, got {clique}; raise n_labels or "
-                "change it"
-            )
+            msg = f"labels of a clique must be from 0 to {n_labels - 1}, got {clique}; raise n_labels or change it"
             raise InputError(msg)
     if len({frozenset(clique) for clique in checked}) < len(checked):
         msg = f"cliques must be different, got {checked}"
@@ -127,9 +124,7 @@ def _components(cliques: list[tuple[int, ...]], n_labels: int) -> list[list[int]
     return components
 
 
-def _best_states(
-    X: _Floats, component: list[int], parts: list[tuple[list[int], _Floats]]
-) -> npt.NDArray[np.int8]:
+def _best_states(X: _Floats, component: list[int], parts: list[tuple[list[int], _Floats]]) -> npt.NDArray[np.int8]:
     """Return the best joint state of the component for each sample, by enumeration."""
     place = {label: k for k, label in enumerate(component)}
     size = len(component)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg.cython_lapack
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -16,7 +17,11 @@ from multimargin.priors import LowRankPrior
 
 __all__ = ["LinearM3L"]
 
+DSYEVD = scipy.linalg.cython_lapack.__pyx_capi__["dsyevd"]
 NEWTON_MAX_FEATURES = 1000
+# Passes of coordinate ascent that cost as much as a typical Newton finish.
+NEWTON_PATIENCE = {"dense": 80.0, "sparse": 400.0}
+NEWTON_PATIENCE_COUPLED = 200.0
 
 
 class LinearM3L(M3L, LinearModel):
@@ -157,7 +162,7 @@ class LinearM3L(M3L, LinearModel):
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
         time_limit = np.inf if self.time_limit is None else float(self.time_limit)
-        common = {
+        common: dict[str, Any] = {
             "rows": problem.rows(),
             "n_labels": problem.labels.n_labels,
             "positives": problem.positives(),
@@ -174,7 +179,7 @@ class LinearM3L(M3L, LinearModel):
             prior_margins=self.loss == "prior",
             start=self._start(problem.dtype),
             keep_beta=self.warm_start,
-            may_hand_over=self._newton_may_finish(problem),
+            patience=self._patience(problem),
             seed=problem.seed,
             report=monitor,
             time_limit=time_limit,
@@ -199,13 +204,17 @@ class LinearM3L(M3L, LinearModel):
         self._keep(result["beta"])
         return solution_of(result)
 
-    def _newton_may_finish(self, problem: Problem) -> bool:
+    def _patience(self, problem: Problem) -> float:
+        """Return the passes of coordinate ascent that the Newton finish is worth, where it can serve at all."""
         n_samples, n_features = problem.X.shape
-        return self.loss == "hamming" and n_features <= NEWTON_MAX_FEATURES and n_samples > 4 * n_features
+        if self.loss != "hamming" or n_features > NEWTON_MAX_FEATURES or n_samples <= 4 * n_features:
+            return np.inf
+        alone = NEWTON_PATIENCE["sparse" if sp.issparse(problem.X) else "dense"]
+        return alone if self._prior is None else max(alone, NEWTON_PATIENCE_COUPLED)
 
 
 def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-    """Eigenvectors, as rows and as columns, and eigenvalues of the Gram matrix of the features, constant one included."""
+    """Eigenvectors (Q and its transpose) and eigenvalues of the Gram matrix of the features, constant one included."""
     n = X.shape[1]
     G = np.empty((n + 1, n + 1))
     G[:n, :n] = (X.T @ X).toarray() if sp.issparse(X) else X.T @ X
@@ -216,14 +225,14 @@ def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray
 
 
 def _eigenfactor(prior: Prior, dtype: Any) -> tuple[Any, ...] | None:
-    """P and its transpose with R = P P', the columns of P orthogonal, and the eigenvalues of R; zero ones are left out."""
+    """P and its transpose with R = P P', without the null space of R, and SciPy's eigensolver."""
     if prior is None:
         return None
     R = prior.toarray() if isinstance(prior, LowRankPrior) else prior.astype(np.float64)
     values, vectors = np.linalg.eigh(R)
     kept = values > 1e-10 * values[-1]
     P = vectors[:, kept] * np.sqrt(values[kept])
-    return np.ascontiguousarray(P, dtype=dtype), np.ascontiguousarray(P.T, dtype=dtype), values[kept]
+    return np.ascontiguousarray(P, dtype=dtype), np.ascontiguousarray(P.T, dtype=dtype), DSYEVD
 
 
 def _native(prior: Prior) -> tuple[Any, ...] | None:

@@ -91,9 +91,7 @@ def read_pair(Y: Any, prediction: Any, names: Names) -> tuple[LabelMatrix, sp.cs
 def read_scores(scores: Any, truth: LabelMatrix) -> NDArray[Any]:
     """Read scores for the cells of Y; float32 stays float32."""
     if sp.issparse(scores):
-        msg = (
-            "scores must be a dense array; got a sparse one, where absent cells have no rank. Use toarray()."
-        )
+        msg = "scores must be a dense array; got a sparse one, where absent cells have no rank. Use toarray()."
         raise InputError(msg)
     try:
         cells = np.asarray(_in_columns_of(truth, scores, "scores"))

@@ -164,9 +164,7 @@ def _mass_above(values: NDArray[Any], weights: Floats | None, needles: NDArray[A
     )
 
 
-def _curve(
-    needles: NDArray[Any], w: Floats | None, above: Floats, reach: Floats, total: float
-) -> tuple[float, float]:
+def _curve(needles: NDArray[Any], w: Floats | None, above: Floats, reach: Floats, total: float) -> tuple[float, float]:
     """Return AUC and average precision from the mass above and at or above each positive score."""
     hits_above, hits = _mass_above(needles, w, needles)
     weights = np.ones(len(needles)) if w is None else w

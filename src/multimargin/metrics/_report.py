@@ -71,9 +71,7 @@ class Report:
         labels: list[dict[str, Any]] = []
         for label, name in enumerate(self.names.tolist()):
             plain = name if isinstance(name, (str, int, float)) else str(name)
-            labels.append(
-                {"name": plain} | {key: _plain(col[label], key) for key, col in self.per_label.items()}
-            )
+            labels.append({"name": plain} | {key: _plain(col[label], key) for key, col in self.per_label.items()})
         return {
             "n_samples": self.n_samples,
             "n_labels": self.n_labels,
@@ -95,9 +93,7 @@ class Report:
         hidden = self.n_labels - len(self.names[:max_labels])
         if hidden:
             lines.append(f"... and {hidden} more labels: see per_label, or table(max_labels=None)")
-        left_out = [
-            f"{count} from {name}" for name, count in self.skipped.items() if name.startswith("macro-")
-        ]
+        left_out = [f"{count} from {name}" for name, count in self.skipped.items() if name.startswith("macro-")]
         if left_out:
             lines.append(f"labels left out as undefined: {', '.join(left_out)}")
         return "\n".join([*lines, "", aligned(self._value_rows())])
@@ -106,9 +102,7 @@ class Report:
         return self.table()
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}={self.values[name]:.4f}" for name in ("macro-f1", "micro-f1", "hamming-loss")
-        )
+        shown = ", ".join(f"{name}={self.values[name]:.4f}" for name in ("macro-f1", "micro-f1", "hamming-loss"))
         return f"Report({self.n_samples} rows, {self.n_labels} labels, {shown})"
 
     def _repr_html_(self) -> str:
@@ -201,9 +195,7 @@ def report(
         ranking = Ranking(truth, cells, weights)
         per_label["average_precision"] = fill(ranking.labels.average_precision, undefined)
         per_label["roc_auc"] = fill(ranking.labels.roc_auc, undefined)
-        metrics = RANKING_METRICS | {
-            f"{kind}@{at}": make(at) for kind, make in METRICS_AT_K.items() for at in ks
-        }
+        metrics = RANKING_METRICS | {f"{kind}@{at}": make(at) for kind, make in METRICS_AT_K.items() for at in ks}
         means |= {name: metric(ranking, undefined) for name, metric in metrics.items()}
     return Report(
         n_samples=truth.n_samples,

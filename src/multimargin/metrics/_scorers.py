@@ -89,9 +89,7 @@ def _scores(estimator: Any, X: Any) -> NDArray[Any]:
         )
         raise InputError(msg)
     probabilities = estimator.predict_proba(X)
-    if isinstance(
-        probabilities, list
-    ):  # scikit-learn's multi-output form: one (n_samples, 2) array per label
+    if isinstance(probabilities, list):  # scikit-learn's multi-output form: one (n_samples, 2) array per label
         classes = estimator.classes_
         columns = [_positive(p, c) for p, c in zip(probabilities, classes, strict=True)]
         return np.stack(columns, axis=1)

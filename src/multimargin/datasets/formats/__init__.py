@@ -51,9 +51,7 @@ FORMATS = {
 }
 
 
-def read(
-    path: FilePath, *, labels: Labels | None = None, format: str | None = None, **options: Any
-) -> Dataset:
+def read(path: FilePath, *, labels: Labels | None = None, format: str | None = None, **options: Any) -> Dataset:
     r"""Read a multi-label data file.
 
     Parameters
@@ -125,8 +123,5 @@ def _guess(path: FilePath) -> str:
         return "libsvm"
     if re.search(rb"[,;\t]", line):
         return "csv"
-    msg = (
-        f"{path}: the format is not clear from the name or the content; pass format= one of "
-        f"{', '.join(FORMATS)}"
-    )
+    msg = f"{path}: the format is not clear from the name or the content; pass format= one of {', '.join(FORMATS)}"
     raise FileFormatError(msg)

@@ -94,9 +94,7 @@ def read_arff(
     check_features(path, columns, n_features, feature_names)
     dense = not header.sparse and 2 * n_one_hot <= len(columns)
     with naming(path):
-        X, Y = _core.arff_rows(
-            text, header, _label_of(names, roles), column_of, len(columns), dense, missing_as_nan
-        )
+        X, Y = _core.arff_rows(text, header, _label_of(names, roles), column_of, len(columns), dense, missing_as_nan)
     label_names = [names[k] for k in roles.labels]
     return table_dataset(path, X, Y, label_names, columns, dtype, ignore=tuple(ignore), missing=missing)
 

@@ -79,9 +79,7 @@ def names_of_labels(labels: Labels) -> list[str] | int:
             raise InputError(msg)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        msg = (
-            f"{source}labels must have different names, found {shortened(twice)} twice; remove or rename one"
-        )
+        msg = f"{source}labels must have different names, found {shortened(twice)} twice; remove or rename one"
         raise InputError(msg)
     return names
 
@@ -106,9 +104,7 @@ def positions_by_count(path: FilePath, n_columns: int, count: int) -> list[int]:
     return list(range(count)) if count > 0 else list(range(n_columns + count, n_columns))
 
 
-def assign_roles(
-    path: FilePath, names: Sequence[str], labels: list[str] | int, ignore: Sequence[str]
-) -> Roles:
+def assign_roles(path: FilePath, names: Sequence[str], labels: list[str] | int, ignore: Sequence[str]) -> Roles:
     """Return where labels and features are among the named columns, in the order asked for."""
     position = {name: k for k, name in enumerate(names)}
     if isinstance(ignore, str):
@@ -129,10 +125,7 @@ def assign_roles(
     taken = set(at)
     both = [n for n in ignore if position[n] in taken]
     if both:
-        msg = (
-            f"a column is either a label or ignored, got {shortened(both)} as both; remove it from one of "
-            "them"
-        )
+        msg = f"a column is either a label or ignored, got {shortened(both)} as both; remove it from one of them"
         raise InputError(msg)
     taken.update(position[n] for n in ignore)
     features = [k for k in range(len(names)) if k not in taken]
@@ -164,8 +157,5 @@ def check_features(
     check_width(path, len(found), len(feature_names) if n_features is None and feature_names else n_features)
     for k, (have, want) in enumerate(zip(found, feature_names or (), strict=False)):
         if have != want:
-            msg = (
-                f"{path}: expected feature {want!r} as number {k + 1}, found {have!r}; bring the columns "
-                "in order"
-            )
+            msg = f"{path}: expected feature {want!r} as number {k + 1}, found {have!r}; bring the columns in order"
             raise FileFormatError(msg)

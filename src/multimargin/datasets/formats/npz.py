@@ -98,9 +98,7 @@ def load_arrays(path: FilePath) -> _Arrays:
             return {key: archive[key] for key in archive.files}
     except Exception as error:  # a damaged archive raises nearly anything
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        msg = (
-            f"{path}: expected an .npz archive with X and Y, found something else or a damaged one ({reason})"
-        )
+        msg = f"{path}: expected an .npz archive with X and Y, found something else or a damaged one ({reason})"
         raise FileFormatError(msg) from None
 
 
@@ -117,10 +115,7 @@ def _matrix(path: FilePath, arrays: _Arrays, key: str) -> Matrix:
     parts = [f"{key}_{part}" for part in ("data", "indices", "indptr")]
     if not all(part in arrays for part in parts):
         present = ", ".join(sorted(arrays)) or "nothing"
-        msg = (
-            f"{path}: expected {key}, or {', '.join(parts)}, found {present}; pass split= if the file has "
-            "parts"
-        )
+        msg = f"{path}: expected {key}, or {', '.join(parts)}, found {present}; pass split= if the file has parts"
         raise FileFormatError(msg)
     data, indices, indptr = (arrays[part] for part in parts)
     if data.dtype.kind not in "fiub" or indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu":

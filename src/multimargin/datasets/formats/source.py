@@ -68,10 +68,7 @@ def read_text(path: FilePath) -> bytes:
     zero = text.find(b"\0")
     if zero >= 0:
         line = text.count(b"\n", 0, zero) + 1
-        msg = (
-            f"{path}:{line}: expected text, found binary data; save it as UTF-8 text, or pass the right "
-            "format="
-        )
+        msg = f"{path}:{line}: expected text, found binary data; save it as UTF-8 text, or pass the right format="
         raise FileFormatError(msg)
     return text
 

@@ -146,9 +146,7 @@ def read_xmc(
     check_width(path, d, n_features)
     wanted = n_labels if names is None else len(names)
     if wanted is not None and wanted != found_labels:
-        msg = (
-            f"{path}:1: expected {wanted} labels as asked for, found {found_labels} stated in the first line"
-        )
+        msg = f"{path}:1: expected {wanted} labels as asked for, found {found_labels} stated in the first line"
         raise FileFormatError(msg)
     return make_dataset(
         Path(path).name,

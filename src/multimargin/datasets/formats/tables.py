@@ -155,10 +155,7 @@ def read_parquet(
         wrong = np.flatnonzero((column != 0) & (column != 1))
         if wrong.size:
             row = wrong[0]
-            msg = (
-                f"{path}: expected 0 or 1 in label column {names[k]!r}, found {column[row]:g} in row "
-                f"{row + 1}"
-            )
+            msg = f"{path}: expected 0 or 1 in label column {names[k]!r}, found {column[row]:g} in row {row + 1}"
             raise FileFormatError(msg)
         Y[:, j] = column
     return make_dataset(
@@ -212,9 +209,7 @@ def _parquet_column(path: FilePath, name: str, column: Any, missing_as_nan: bool
     pyarrow, _ = _pyarrow()
     kind = column.type
     test = pyarrow.types
-    if not (
-        test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)
-    ):
+    if not (test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)):
         msg = (
             f"{path}: expected numbers in column {name!r}, found the type {kind}; "
             f"encode it, or leave it out with ignore=[{name!r}]"
