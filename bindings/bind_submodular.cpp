@@ -208,19 +208,6 @@ Buffer<std::uint8_t> truth_of(Index rows, int labels, const nb::tuple& positives
     return truth;
 }
 
-const char* name_of(Status status) {
-    switch (status) {
-        case Status::converged:
-            return "converged";
-        case Status::max_iter:
-            return "max_iter";
-        case Status::time_limit:
-            return "time_limit";
-        default:
-            return "stopped";
-    }
-}
-
 nb::dict results(const SubmodularResult& result) {
     nb::dict out;
     out["primal"] = result.primal;
