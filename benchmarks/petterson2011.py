@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from multimargin import LinearM3L, SubmodularClassifier, _core, datasets
 
 SETTINGS = {"yeast": (0.5, 1.0, (1e-1, 1e-2, 1e-3)), "enron": (0.05, 10.0, (10.0, 1.0, 0.1))}
-SUBSETS = 3
+SUBSETS = 2
 
 
 def f_score(Y, Z):
