@@ -321,9 +321,9 @@ def test_fallback_gives_every_row_a_label(rng, Estimator):
     X, Y = make_problem(rng)
     Y[:, 3] = 0  # constant: never the fallback
     with pytest.warns(UserWarning, match="label 3"):
-        plain = Estimator(C=0.01).fit(X, Y)
+        plain = Estimator(C=0.01, random_state=0).fit(X, Y)
     with pytest.warns(UserWarning, match="label 3"):
-        model = Estimator(C=0.01, fallback="top1").fit(X, Y)
+        model = Estimator(C=0.01, fallback="top1", random_state=0).fit(X, Y)
     empty = ~plain.predict(X).any(axis=1)
     assert empty.any()
     prediction = model.predict(X)
@@ -368,6 +368,22 @@ def test_many_labels_keep_pairs_of_complements_right(rng):
     b = OutputKernelClassifier(solver="admm", **options).fit(X, Y)
     assert a.certificate_.primal == pytest.approx(b.certificate_.primal, rel=2e-4)
     np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=tight(a, X) + tight(b, X, 2.0))
+
+
+@pytest.mark.parametrize("Estimator", BOTH)
+def test_small_problems_are_handed_over_without_a_break(rng, monkeypatch, Estimator):
+    X, Y = make_problem(rng)
+    monkeypatch.setattr("multimargin.estimators._separation.ROW_PASSES", 5)
+    seen = []
+    model = Estimator(callback=lambda p: seen.append(p.pass_), **EXACT).fit(X, Y)
+    assert seen == list(range(1, model.n_iter_ + 1))
+    assert model.n_iter_ > 5
+    history = model.history_
+    assert history.pass_[-1] == model.n_iter_
+    assert np.all(np.diff(history.time) >= 0)
+    assert np.all(history.primal >= history.dual)
+    rows = Estimator(solver="rows", **EXACT).fit(X, Y)
+    assert model.certificate_.primal == pytest.approx(rows.certificate_.primal, rel=1e-9)
 
 
 def test_projection_is_the_nearest_point(rng):

@@ -245,8 +245,9 @@ class CalibratedSeparationClassifier(_SeparationModel):
     fallback : {"none", "top1"}, default="none"
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
     solver : {"auto", "rows", "admm"}, default="auto"
-        ``"rows"`` visits row after row and suits large data; ``"admm"`` works with whole matrices and suits up to about
-        2000 rows, also badly scaled ones. ``"auto"`` chooses by size. Both reach the same optimum.
+        ``"rows"`` visits row after row and takes any number of them; ``"admm"`` works with whole matrices, for up to
+        about 2000 rows, and minds bad scaling less. ``"auto"`` begins with the first, and on small data goes on with
+        the second if 2000 passes were not enough. Both reach the same optimum.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=5000
@@ -418,8 +419,9 @@ class OutputKernelClassifier(_SeparationModel):
     fallback : {"none", "top1"}, default="none"
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
     solver : {"auto", "rows", "admm"}, default="auto"
-        ``"rows"`` visits row after row and suits large data; ``"admm"`` works with whole matrices and suits up to about
-        2000 rows, also badly scaled ones. ``"auto"`` chooses by size. Both reach the same optimum.
+        ``"rows"`` visits row after row and takes any number of them; ``"admm"`` works with whole matrices, for up to
+        about 2000 rows, and minds bad scaling less. ``"auto"`` begins with the first, and on small data goes on with
+        the second if 2000 passes were not enough. Both reach the same optimum.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=5000
