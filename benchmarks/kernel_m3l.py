@@ -29,6 +29,7 @@ from multimargin import KernelM3L, datasets, priors
 SETS = {"mediamill": 10_000, "awa": 10_000, "rcv1-pooled": 6_000, "tmc2007": 10_000}
 TOLERANCES = (1e-3, 3e-4, 1e-4)
 CACHE_MIB = 1024
+DENSE_FEATURES = 5000  # with more, LIBSVM is only given CSR
 PACKAGES = ["multimargin", "scikit-learn", "numpy"]
 
 
@@ -79,7 +80,8 @@ def against_libsvm(name: str, n: int, n_sample: int, n_jobs: int) -> dict[str, A
 
     ours: dict[float, list[tuple[float, float]]] = {tol: [] for tol in TOLERANCES}
     values: dict[float, np.ndarray] = {}
-    peer_seconds, peer_values, layouts = [], [], ["dense", "csr"]
+    peer_seconds, peer_values = [], []
+    layouts = ["csr"] if X.shape[1] > DENSE_FEATURES else ["dense", "csr"]
     for k, label in enumerate(sample):
         seconds, svc, layout = libsvm(X, Y[:, label], gamma, layouts)
         layouts = [layout]  # the layout that won on the first label
