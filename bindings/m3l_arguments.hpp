@@ -1,25 +1,11 @@
 #pragma once
 // What the M3L solvers take and return, translated.
 #include "bindings/arrays.hpp"
+#include "bindings/python_control.hpp"
 #include "core/control.hpp"
 #include "core/labels.hpp"
 
 namespace multimargin {
-
-inline const char* name_of(Status status) {
-    switch (status) {
-        case Status::converged:
-            return "converged";
-        case Status::max_iter:
-            return "max_iter";
-        case Status::time_limit:
-            return "time_limit";
-        case Status::hand_over:
-            return "hand_over";
-        default:
-            return "stopped";
-    }
-}
 
 inline CellList cell_list(const nb::object& pair, Index rows) {
     if (pair.is_none()) return {};

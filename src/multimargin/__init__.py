@@ -5,22 +5,43 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multimargin import priors
-    from multimargin.estimators import KernelM3L, LinearM3L
+    from multimargin import label_kernels, priors
+    from multimargin.estimators import (
+        CalibratedSeparationClassifier,
+        KernelM3L,
+        LinearM3L,
+        OutputKernelClassifier,
+        SubmodularClassifier,
+    )
     from multimargin.persistence import load, save
     from multimargin.zero_shot import ZeroShotClassifier
 
 __version__ = version("multimargin")
-__all__ = ["KernelM3L", "LinearM3L", "ZeroShotClassifier", "__version__", "load", "priors", "save"]
+__all__ = [
+    "CalibratedSeparationClassifier",
+    "KernelM3L",
+    "LinearM3L",
+    "OutputKernelClassifier",
+    "SubmodularClassifier",
+    "ZeroShotClassifier",
+    "__version__",
+    "label_kernels",
+    "load",
+    "priors",
+    "save",
+]
 
 _HOMES = {
+    "CalibratedSeparationClassifier": "estimators",
     "KernelM3L": "estimators",
     "LinearM3L": "estimators",
+    "OutputKernelClassifier": "estimators",
+    "SubmodularClassifier": "estimators",
     "ZeroShotClassifier": "zero_shot",
     "load": "persistence",
     "save": "persistence",
 }
-_ROOMS = ("datasets", "metrics", "model_selection", "plots", "priors", "zero_shot")
+_ROOMS = ("baselines", "datasets", "label_kernels", "metrics", "model_selection", "plots", "priors", "zero_shot")
 
 
 def __getattr__(name: str) -> Any:

@@ -52,12 +52,13 @@ PathLike: TypeAlias = str | os.PathLike[str]
 def storable_classes() -> dict[str, type]:
     """Return the only classes a model file may name, by class name."""
     from .estimators import REGISTRY, Certificate, History
+    from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
     from .priors import LowRankPrior
     from .zero_shot import ZeroShotClassifier
 
-    classes = (*REGISTRY.values(), ZeroShotClassifier, Certificate, History, LabelForm, LowRankPrior)
-    return {cls.__name__: cls for cls in classes}
+    plain = (Certificate, History, LabelForm, LowRankPrior, Polynomial, Cosine, ExpMinusOne, Jaccard)
+    return {cls.__name__: cls for cls in (*REGISTRY.values(), ZeroShotClassifier, *plain)}
 
 
 def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:

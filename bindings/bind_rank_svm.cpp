@@ -1,0 +1,45 @@
+#include "bindings/arrays.hpp"
+#include "bindings/python_control.hpp"
+#include "core/solvers/rank_svm.hpp"
+
+namespace nb = nanobind;
+using namespace multimargin;
+
+namespace {
+
+// (offsets, labels)
+LabelLists label_lists(const nb::tuple& cells) {
+    return {view(nb::cast<Vector<std::int64_t>>(cells[0])), view(nb::cast<Vector<std::int32_t>>(cells[1]))};
+}
+
+nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::tuple negative, Vector<double> cost,
+                      double bias, double tol, int max_iter, std::uint64_t seed, nb::object report, double time_limit) {
+    PythonControl control(std::move(report), time_limit);
+    return std::visit(
+        [&]<class X>(const X& x) -> nb::dict {
+            RankSolver<X> solver(x, n_labels, label_lists(positive), label_lists(negative), view(cost), bias);
+            RankResult result;
+            {
+                nb::gil_scoped_release release;
+                result = solver.run(tol, max_iter, seed, control);
+            }
+            nb::dict out;
+            out["primal"] = result.primal;
+            out["dual"] = result.dual;
+            out["passes"] = result.passes;
+            out["status"] = name_of(result.status);
+            out["weights"] =
+                new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(x.cols() + 1)},
+                                  [&](double* w) { solver.copy_weights(w); });
+            return out;
+        },
+        rows.matrix);
+}
+
+}  // namespace
+
+void bind_rank_svm(nb::module_& m) {
+    m.def("fit_rank_svm", &fit_rank_svm, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positive"), nb::arg("negative"),
+          nb::arg("cost"), nb::arg("bias"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("seed"),
+          nb::arg("report").none(), nb::arg("time_limit"));
+}

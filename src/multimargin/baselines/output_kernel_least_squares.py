@@ -1,0 +1,219 @@
+"""Kernel ridge regression on the features of a label kernel."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from multimargin.errors import InputError
+from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
+from multimargin.estimators._monitor import Monitor
+from multimargin.estimators._separation import known_labels
+from multimargin.kernels import KERNELS, InputKernel, input_kernel
+from multimargin.label_kernels import LabelKernel, check_label_kernel
+
+__all__ = ["OutputKernelLeastSquares"]
+
+
+class OutputKernelLeastSquares(MultilabelClassifier):
+    r"""Least squares with an output kernel (LS-K): ridge regression of label-set features on the inputs.
+
+    Minimises, over a linear map W from inputs to the features :math:`\phi` of a label kernel :math:`\kappa`,
+
+    .. math::
+
+        \tfrac12 |W|^2 + \tfrac12 \sum_i c_i\, |\phi(y_i) - W x_i|^2
+
+    in closed form. The score of label l is the kernel between its feature and the prediction,
+    :math:`\hat s_l(x) = \phi(1_l)^\top W x`. For polynomial kernels :math:`\kappa(y, 1_l)` is the sum of the weights if
+    y has the label, so that the scores are those of ordinary ridge regression times that sum, whatever the degree:
+    only ``rule="preimage"`` uses the kernel.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of an error; 1/C is the ridge.
+    label_kernel, degree, weights
+        Kernel between label sets, as in :class:`multimargin.OutputKernelClassifier`.
+    rule : {"ridge", "paper", "preimage"}, default="ridge"
+        ``"ridge"`` predicts labels with :math:`\hat s_l \ge \kappa(1_l, 1_l) / 2`, ``"paper"`` those with
+        :math:`\hat s_l \ge 1/2`, ``"preimage"`` the training label set whose feature is nearest to the prediction.
+    kernel, gamma, kernel_degree, coef0
+        Kernel of the inputs, as in :class:`multimargin.OutputKernelClassifier`.
+    fit_intercept : bool, default=True
+        Whether to add a constant feature. Its weight is regularised like the others.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (n_samples, n_labels)
+        Coefficients of the training rows in the label scores.
+    support_ : ndarray of shape (n_support,)
+        Training rows with a weight.
+    support_vectors_ : array or sparse matrix of shape (n_support, n_features)
+        Their inputs; not for ``kernel="precomputed"``.
+    set_coef_ : ndarray of shape (n_support, n_sets)
+        Coefficients in the scores of the label sets; ``rule="preimage"`` only.
+    sets_ : ndarray of shape (n_sets, n_labels)
+        Those label sets.
+    certificate_ : Certificate
+        ``primal`` and ``dual`` of the solved system: their difference is rounding.
+
+    References
+    ----------
+    Y. Guo, D. Schuurmans. Multi-label classification with output kernels. ECML PKDD (2013).
+    https://doi.org/10.1007/978-3-642-40991-2_27
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multimargin.baselines import OutputKernelLeastSquares
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> model = OutputKernelLeastSquares(C=10).fit(X, [{"sea"}, {"sun"}, {"sea", "sun"}, set()])
+    >>> model.predict_sets([[0.9, 0.1], [1.0, 0.9]])
+    [('sun',), ('sea', 'sun')]
+    """
+
+    tol = 1e-6
+    callback = None
+    verbose = 0
+    n_jobs = None
+    random_state = 0
+    warm_start = False
+    _weighs_cells: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "label_kernel": "no_validation",  # type: ignore[dict-item]
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "weights": ["array-like", None],
+        "rule": [StrOptions({"ridge", "paper", "preimage"})],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "kernel_degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        label_kernel: Any = "poly",
+        degree: int = 2,
+        weights: Any = None,
+        rule: str = "ridge",
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        kernel_degree: int = 3,
+        coef0: float = 1.0,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+    ):
+        self.C = C
+        self.label_kernel = label_kernel
+        self.degree = degree
+        self.weights = weights
+        self.rule = rule
+        self.kernel = kernel
+        self.gamma = gamma
+        self.kernel_degree = kernel_degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.positive_only = self.kernel == "chi2"
+        return tags
+
+    def _check_problem(self, problem: Problem) -> None:
+        check_label_kernel(self.label_kernel, self.degree, self.weights)
+        if problem.labels.missing is not None:
+            msg = (
+                "Y has unknown labels (NaN), but least squares needs the whole label set of a row. Fill them in, or "
+                "use another estimator."
+            )
+            raise InputError(msg)
+        if self.kernel == "precomputed" and problem.X.shape[0] != problem.X.shape[1]:
+            msg = f"kernel='precomputed' needs the square matrix of kernel values; X has shape {problem.X.shape}."
+            raise InputError(msg)
+
+    def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        varies = np.flatnonzero(problem.costs.positive > 0)
+        cost = problem.costs.row.astype(np.float64)
+        self.support_ = np.flatnonzero(cost > 0)
+        Y = sp.csr_array(known_labels(problem, varies)[0][self.support_]).astype(np.float64)
+        X = problem.X[self.support_]
+        self.gamma_ = input_kernel(self.kernel, problem.X, self.gamma).gamma
+        if self.kernel != "precomputed":
+            self.support_vectors_ = X
+        K = self._kernel_values(X)
+        ridge = scipy.linalg.cho_factor(K + np.diag(1.0 / cost[self.support_]))
+        kernel = check_label_kernel(self.label_kernel, self.degree, self.weights)
+        units = sp.csr_array(sp.identity(len(varies), format="csr"))
+        own = np.diag(kernel(units, units)) if len(varies) else np.zeros(0)
+        self.dual_coef_ = np.zeros((len(self.support_), problem.labels.n_labels))
+        self.dual_coef_[:, varies] = scipy.linalg.cho_solve(ridge, kernel(Y, units)) if len(varies) else 0.0
+        self.half_ = np.full(problem.labels.n_labels, 0.5)
+        if self.rule != "paper":
+            self.half_[varies] = 0.5 * own
+        if self.rule == "preimage":
+            distinct = sp.csr_array(np.unique(Y.toarray(), axis=0))
+            self.sets_ = np.zeros((distinct.shape[0], problem.labels.n_labels), dtype=bool)
+            self.sets_[:, varies] = distinct.toarray() > 0
+            self.set_coef_ = scipy.linalg.cho_solve(ridge, kernel(Y, distinct))
+            self.set_norm_ = np.array([kernel(distinct[[j]], distinct[[j]])[0, 0] for j in range(distinct.shape[0])])
+        primal, dual = _values(K, kernel, Y, ridge, cost[self.support_])
+        monitor(1, 0.0, primal, dual)
+        return Solution(primal, dual, 1, "converged")
+
+    def _kernel_values(self, X: Any) -> NDArray[np.float64]:
+        """Kernel between rows and the training rows, constant feature included."""
+        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        if self.kernel == "precomputed":
+            values = X[:, self.support_]
+            return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64) + bias**2
+        kernel = InputKernel(self.kernel, self.gamma_, self.kernel_degree, self.coef0)
+        return kernel(X, self.support_vectors_) + bias**2
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        blocks = [self._kernel_values(X[rows]) @ self.dual_coef_ for rows in row_blocks(X.shape[0], len(self.support_))]
+        return np.asarray(np.vstack(blocks) - self.half_)
+
+    def _positives(self, X: Any) -> sp.csr_array:
+        if self.rule != "preimage":
+            return super()._positives(X)
+        blocks = []
+        for rows in row_blocks(X.shape[0], len(self.support_)):
+            distance = self.set_norm_ - 2 * self._kernel_values(X[rows]) @ self.set_coef_
+            blocks.append(sp.csr_array(self.sets_[distance.argmin(axis=1)]))
+        return sp.csr_array(sp.vstack(blocks, format="csr"))
+
+    def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
+        self.dual_coef_[:, constant] = 0.0
+        self.half_[constant] = -value[constant]
+        if self.rule == "preimage":
+            self.sets_[:, constant] = value[constant] > 0
+
+
+def _values(
+    K: NDArray[np.float64], kernel: LabelKernel, Y: sp.csr_array, ridge: Any, cost: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Primal and dual objective, from inner products of label features alone."""
+    Q = kernel(Y, Y)
+    T = scipy.linalg.cho_solve(ridge, Q)  # B Phi' for the coefficients B = (K + 1/C)^-1 Phi
+    V = scipy.linalg.cho_solve(ridge, T.T)  # B B'
+    KV = K @ V
+    errors = np.diag(Q) - 2 * np.einsum("ij,ji->i", K, T) + np.einsum("ij,ij->i", KV, K)
+    norm = float(np.trace(KV))
+    primal = 0.5 * norm + 0.5 * float(cost @ errors)
+    dual = float(np.trace(T)) - 0.5 * norm - 0.5 * float(np.sum(np.diag(V) / cost))
+    return primal, dual

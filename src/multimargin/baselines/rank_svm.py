@@ -1,0 +1,191 @@
+"""Ranking SVM with a learned threshold."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.extmath import safe_sparse_dot
+
+from multimargin import _core
+from multimargin.estimators._base import Interval, LinearModel, Problem, Solution
+from multimargin.estimators._monitor import Monitor
+from multimargin.estimators._separation import known_labels
+
+__all__ = ["RankSVM", "threshold_targets"]
+
+
+class RankSVM(LinearModel):
+    r"""Ranking SVM of Elisseeff and Weston: each row's labels above the labels it lacks, then a learned threshold.
+
+    Minimises, over the weights :math:`w_1, \dots, w_L` of the labels,
+
+    .. math::
+
+        \tfrac12 \sum_k |w_k|^2 + \sum_i \frac{c_i}{|y_i|\,|\bar y_i|} \sum_{k \in y_i,\, l \in \bar y_i}
+        \max\big(0,\; 1 - (w_k - w_l)^\top x_i\big)
+
+    where :math:`y_i` are the labels of row i, :math:`\bar y_i` those it lacks, and
+    :math:`c_i = C \cdot \text{weight}_i`. A threshold, linear in the L scores, is then fitted by least squares to the
+    values that split each training row with the fewest errors; labels with scores above it are predicted.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of an error. Larger C fits the training labels harder.
+    fit_intercept : bool, default=True
+        Whether to add a constant feature. Its weight is regularised like the others.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature.
+    tol : float, default=1e-3
+        Relative duality gap at which training stops.
+    max_iter : int, default=1000
+        Largest number of passes over the data.
+    time_limit : float, optional
+        Seconds after which training stops, with what it has.
+    n_jobs : int, optional
+        Has no effect; the solver runs on one thread.
+    random_state : int, RandomState or None, default=None
+        Order in which rows are visited.
+    verbose : int, default=0
+        Whether to print progress to standard error.
+    callback : callable, optional
+        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap``. Returning True
+        stops training cleanly.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights of the decisions, scores above the threshold.
+    intercept_ : ndarray of shape (n_labels,)
+        Intercepts of the decisions.
+    threshold_ : ndarray of shape (n_labels + 1,)
+        Threshold as a function of the scores; the last entry is its constant.
+    certificate_ : Certificate
+        Of the ranking problem: ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``.
+
+    References
+    ----------
+    A. Elisseeff, J. Weston. A kernel method for multi-labelled classification. NIPS 14 (2001).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multimargin.baselines import RankSVM
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> model = RankSVM(C=10).fit(X, [{"sea"}, {"sun"}, {"sea", "sun"}, set()])
+    >>> model.predict_sets([[0.0, 0.9], [0.9, 0.0]])
+    [('sea',), ('sun',)]
+    """
+
+    warm_start = False
+    _weighs_cells: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearModel._parameter_constraints,
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Any = None,
+    ):
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        varies = np.flatnonzero(problem.costs.positive > 0)
+        positives, negatives = known_labels(problem, varies)
+        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        result = _core.fit_rank_svm(
+            rows=problem.rows(),
+            n_labels=len(varies),
+            positive=(positives.indptr.astype(np.int64), positives.indices.astype(np.int32)),
+            negative=(negatives.indptr.astype(np.int64), negatives.indices.astype(np.int32)),
+            cost=problem.costs.row.astype(np.float64),
+            bias=bias,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            seed=problem.seed,
+            report=monitor,
+            time_limit=np.inf if self.time_limit is None else float(self.time_limit),
+        )
+        weights = result["weights"]
+        scores = np.asarray(safe_sparse_dot(problem.X, weights[:, :-1].T, dense_output=True) + bias * weights[:, -1])
+        threshold = _fit_threshold(scores, positives, negatives, problem.costs.row > 0)
+        above = weights - threshold[:-1] @ weights
+        n_labels = problem.labels.n_labels
+        self.coef_ = np.zeros((n_labels, problem.X.shape[1]), dtype=problem.dtype)
+        self.coef_[varies] = above[:, :-1]
+        self.intercept_ = np.zeros(n_labels, dtype=problem.dtype)
+        self.intercept_[varies] = bias * above[:, -1] - threshold[-1]
+        self.threshold_ = np.zeros(n_labels + 1)
+        self.threshold_[np.r_[varies, n_labels]] = threshold
+        return Solution(result["primal"], result["dual"], result["passes"], result["status"])
+
+
+def threshold_targets(
+    scores: NDArray[np.float64], positives: sp.csr_array, negatives: sp.csr_array
+) -> NDArray[np.float64]:
+    """For each row, the threshold that splits its labels with the fewest errors.
+
+    It is the middle of the first best interval between two neighbouring scores; below all scores it is the smallest
+    less one, above all scores the largest plus one.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_labels)
+    positives, negatives : csr_array of shape (n_samples, n_labels)
+        Labels which rows have, and labels they are known to lack.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        NaN for a row of which nothing is known.
+    """
+    targets = np.full(len(scores), np.nan)
+    for i, s in enumerate(scores):
+        on = s[positives.indices[positives.indptr[i] : positives.indptr[i + 1]]]
+        off = s[negatives.indices[negatives.indptr[i] : negatives.indptr[i + 1]]]
+        cuts = np.unique(np.concatenate([on, off]))
+        if not len(cuts):
+            continue
+        middle = np.concatenate([[cuts[0] - 1], (cuts[:-1] + cuts[1:]) / 2, [cuts[-1] + 1]])
+        errors = np.searchsorted(np.sort(on), middle, side="right") + (
+            len(off) - np.searchsorted(np.sort(off), middle, side="left")
+        )
+        targets[i] = middle[np.argmin(errors)]
+    return targets
+
+
+def _fit_threshold(
+    scores: NDArray[np.float64], positives: sp.csr_array, negatives: sp.csr_array, used: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Least-squares coefficients of the threshold in the scores and a constant."""
+    targets = threshold_targets(scores, positives, negatives)
+    used = used & ~np.isnan(targets)
+    if not used.any():
+        return np.zeros(scores.shape[1] + 1)
+    design = np.column_stack([scores[used], np.ones(used.sum())])
+    return np.asarray(np.linalg.lstsq(design, targets[used], rcond=None)[0])
