@@ -114,6 +114,45 @@ def test_prior_refuses_what_is_no_prior(R: object, names: list[str] | None, mess
         plots.prior(R, names)
 
 
+def attracted(n_labels: int, pairs: list[tuple[int, int]], strength: list[float]) -> SimpleNamespace:
+    names = [f"label {i}" for i in range(n_labels)]
+    return SimpleNamespace(pairs_=np.array(pairs).reshape(-1, 2), pair_coef_=np.array(strength), label_names_=names)
+
+
+def test_label_attraction_draws_positive_pairs_and_their_labels() -> None:
+    ax = plots.label_attraction(attracted(5, [(0, 1), (1, 2), (3, 4)], [0.5, 0.1, 0.0]))
+    ax.figure.canvas.draw()
+    lines, dots = ax.collections
+    assert len(lines.get_segments()) == 2
+    assert len(dots.get_offsets()) == 3
+    assert {text.get_text() for text in ax.texts} == {"label 0", "label 1", "label 2"}
+    weak, strong = lines.get_linewidths()
+    assert weak < strong
+
+
+def test_label_attraction_keeps_the_strongest_labels() -> None:
+    model = attracted(6, [(0, 1), (2, 3), (4, 5)], [0.1, 0.9, 0.5])
+    ax = plots.label_attraction(model, max_labels=4)
+    assert {text.get_text() for text in ax.texts} == {"label 2", "label 3", "label 4", "label 5"}
+
+
+def test_attracted_labels_stand_close_together() -> None:
+    clique = [(a, b) for k in range(3) for a in range(4 * k, 4 * k + 4) for b in range(a + 1, 4 * k + 4)]
+    dots = plots.label_attraction(attracted(12, clique, [1.0] * len(clique))).collections[1]
+    at = np.empty((12, 2))
+    at[:] = dots.get_offsets()
+    distance = np.sqrt(((at[:, None] - at[None]) ** 2).sum(axis=2))
+    same = np.kron(np.eye(3), np.ones((4, 4))).astype(bool)
+    assert distance[same].max() < distance[~same].min()
+
+
+def test_label_attraction_of_nothing() -> None:
+    ax = plots.label_attraction(attracted(3, [], []))
+    assert [text.get_text() for text in ax.texts] == ["no label attracts another"]
+    with pytest.raises(InputError, match="Fit a SubmodularClassifier"):
+        plots.label_attraction(SimpleNamespace(coef_=1))
+
+
 def test_a_given_axes_is_used_and_no_state_changes() -> None:
     before, numbers = dict(mpl.rcParams), pyplot.get_fignums()
     ax = Figure().add_subplot()

@@ -113,3 +113,75 @@ def test_wrong_priors_get_a_clear_error(case):
 def test_builders_refuse_bad_input(make, words):
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_taxonomy_is_the_cosine_of_the_paths():
+    parents = {"cat": "pet", "dog": "pet", "pet": "animal", "animal": None, "oak": "tree"}
+    names = ["oak", "dog", "cat", "animal"]
+    paths = {
+        "oak": {"oak", "tree"},
+        "dog": {"dog", "pet", "animal"},
+        "cat": {"cat", "pet", "animal"},
+        "animal": {"animal"},
+    }
+    expected = [[len(paths[a] & paths[b]) / np.sqrt(len(paths[a]) * len(paths[b])) for b in names] for a in names]
+    R = priors.from_taxonomy(parents, names)
+    np.testing.assert_allclose(R, expected)
+    assert is_psd(R)
+    np.testing.assert_allclose(
+        priors.from_taxonomy([-1, 0, 0, None]), priors.from_taxonomy({0: None, 1: 0, 2: 0, 3: None})
+    )
+
+
+def test_taxonomy_refuses_cycles_and_strangers():
+    with pytest.raises(InputError, match="its own ancestor"):
+        priors.from_taxonomy({"a": "b", "b": "a"})
+    with pytest.raises(InputError, match="no entry for label 'c'"):
+        priors.from_taxonomy({"a": None}, ["a", "c"])
+    with pytest.raises(InputError, match="below 2.*got 5"):
+        priors.from_taxonomy([-1, 5])
+    with pytest.raises(InputError, match="empty"):
+        priors.from_taxonomy([])
+
+
+def test_frequency_prior_is_the_second_moment_of_independent_labels(rng):
+    p = np.array([0.2, 0.5, 0.9])
+    Y = rng.random((200_000, 3)) < p
+    np.testing.assert_allclose(priors.from_labels(Y, "second-moment"), priors.from_frequencies(p), atol=0.01)
+
+
+def test_class_weights_move_the_weighted_frequencies(rng):
+    Y = (rng.random((300, 4)) < [0.1, 0.4, 0.6, 0.5]).astype(float)
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    q = np.array([0.3, 0.4, 0.1, 0.0])
+    for j, weight in enumerate(priors.class_weights(Y, q)):
+        known = Y[~np.isnan(Y[:, j]), j]
+        w = np.where(known == 1, weight[1], weight[0])
+        assert np.average(known, weights=w) == pytest.approx(q[j])
+        assert w.mean() == pytest.approx(1.0)
+    by_name = priors.class_weights(pd.DataFrame(Y, columns=list("dcba")), dict(zip("abcd", q[::-1], strict=True)))
+    assert by_name == priors.class_weights(Y, q)
+
+
+def test_class_weights_of_constant_labels_are_one():
+    assert priors.class_weights([[1, 0], [1, 0]], [0.2, 0.2]) == [{0: 1.0, 1: 1.0}] * 2
+
+
+def test_bad_frequencies_are_refused():
+    with pytest.raises(InputError, match=r"range from -0.5 to 0.2"):
+        priors.class_weights([[1, 0], [0, 1]], [0.2, -0.5])
+    with pytest.raises(InputError, match=r"2 numbers, one per label; got shape \(3,\)"):
+        priors.class_weights([[1, 0], [0, 1]], [0.2, 0.5, 0.1])
+    with pytest.raises(InputError, match="no entry for label 1"):
+        priors.class_weights([[1, 0], [0, 1]], {0: 0.5})
+
+
+def test_a_prior_of_frequencies_is_warned_of(rng):
+    rare = rng.random((200, 8)) < 0.05
+    with pytest.warns(priors.FrequencyPriorWarning, match="One eigenvector carries 8.%"):
+        priors.from_labels(rare, "second-moment")
+    with pytest.warns(priors.FrequencyPriorWarning):
+        priors.from_signatures(rare[:20])
+    priors.from_labels(rare)  # a correlation says nothing of frequencies
+    priors.from_labels(rng.random((200, 8)) < 0.5, "second-moment")
+    priors.from_signatures([[1, 1, 1, 0], [0, 0, 0, 1]])  # one eigenvector, but no label is more frequent than another

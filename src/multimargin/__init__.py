@@ -6,14 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multimargin import label_kernels, priors
-    from multimargin.estimators import CalibratedSeparationClassifier, LinearM3L, OutputKernelClassifier
+    from multimargin.estimators import (
+        CalibratedSeparationClassifier,
+        KernelM3L,
+        LinearM3L,
+        OutputKernelClassifier,
+        SubmodularClassifier,
+    )
     from multimargin.persistence import load, save
+    from multimargin.zero_shot import ZeroShotClassifier
 
 __version__ = version("multimargin")
 __all__ = [
     "CalibratedSeparationClassifier",
+    "KernelM3L",
     "LinearM3L",
     "OutputKernelClassifier",
+    "SubmodularClassifier",
+    "ZeroShotClassifier",
     "__version__",
     "label_kernels",
     "load",
@@ -23,12 +33,15 @@ __all__ = [
 
 _HOMES = {
     "CalibratedSeparationClassifier": "estimators",
+    "KernelM3L": "estimators",
     "LinearM3L": "estimators",
     "OutputKernelClassifier": "estimators",
+    "SubmodularClassifier": "estimators",
+    "ZeroShotClassifier": "zero_shot",
     "load": "persistence",
     "save": "persistence",
 }
-_ROOMS = ("datasets", "label_kernels", "metrics", "model_selection", "plots", "priors")
+_ROOMS = ("baselines", "datasets", "label_kernels", "metrics", "model_selection", "plots", "priors", "zero_shot")
 
 
 def __getattr__(name: str) -> Any:

@@ -65,7 +65,125 @@ def fit_separation(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+def fit_submodular(
+    rows: Rows,
+    n_labels: int,
+    positives: Cells,
+    missing: Cells | None,
+    left_out: NDArray[np.uint8],
+    cost: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    factor: NDArray[np.float64],
+    bias: float,
+    hamming: bool,
+    paper: bool,
+    bundle: bool,
+    node_limit: int,
+    start: tuple[Any, ...] | None,
+    keep_planes: bool,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
+def gram_stride(rows: int) -> int: ...
+def gram_matrix_float32(n: int) -> NDArray[np.float32]: ...
+def gram_matrix_float64(n: int) -> NDArray[np.float64]: ...
+def mirror_gram(matrix: NDArray[Any], threads: int) -> None: ...
+def sparse_products(x: Rows, columns: Rows, first: int, last: int, start: int, out: NDArray[Any]) -> None: ...
+def manhattan(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
+def chi2(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
+def additive_chi2(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
+def fit_kernel_m3l_float32(
+    gram: NDArray[Any] | None,
+    compute: Callable[[NDArray[np.int32]], NDArray[Any]] | None,
+    n_rows: int,
+    capacity: int,
+    n_labels: int,
+    positives: Cells,
+    missing: Cells | None,
+    costs: tuple[NDArray[Any] | None, ...],
+    factor: NDArray[Any] | None,
+    targets: NDArray[Any] | None,
+    bias: float,
+    start: NDArray[Any] | None,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
 def project_signed(values: NDArray[np.float64], signs: NDArray[np.int8], cost: NDArray[np.float64]) -> None: ...
+def predict_cut(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    largest: bool,
+    y: NDArray[np.uint8],
+) -> None: ...
+def cut_marginals(
+    u: NDArray[np.float64], pairs: NDArray[np.int32], w: NDArray[np.float64], worth: NDArray[np.float64]
+) -> None: ...
+def f_score_oracle(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    truth: NDArray[np.uint8],
+    tol: float,
+    node_limit: int,
+    y: NDArray[np.uint8],
+) -> dict[str, Any]: ...
+def paper_oracle(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    truth: NDArray[np.uint8],
+    upwards: bool,
+    certify: bool,
+    y: NDArray[np.uint8],
+) -> dict[str, Any]: ...
+def exhaustive_oracle(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    truth: NDArray[np.uint8],
+    loss: str,
+    tie: float,
+    smallest: NDArray[np.uint8],
+    largest: NDArray[np.uint8],
+) -> NDArray[np.float64]: ...
+def f_score_path(
+    u: NDArray[np.float64],
+    pairs: NDArray[np.int32],
+    w: NDArray[np.float64],
+    truth: NDArray[np.uint8],
+    firm: NDArray[np.uint8],
+    low: float,
+    high: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]: ...
+def fit_kernel_m3l_float64(
+    gram: NDArray[Any] | None,
+    compute: Callable[[NDArray[np.int32]], NDArray[Any]] | None,
+    n_rows: int,
+    capacity: int,
+    n_labels: int,
+    positives: Cells,
+    missing: Cells | None,
+    costs: tuple[NDArray[Any] | None, ...],
+    factor: NDArray[Any] | None,
+    targets: NDArray[Any] | None,
+    bias: float,
+    start: NDArray[Any] | None,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
 def stratify(
     offsets: NDArray[np.int64],
     columns: NDArray[np.int32],

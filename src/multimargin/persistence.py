@@ -55,9 +55,10 @@ def storable_classes() -> dict[str, type]:
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
     from .priors import LowRankPrior
+    from .zero_shot import ZeroShotClassifier
 
     plain = (Certificate, History, LabelForm, LowRankPrior, Polynomial, Cosine, ExpMinusOne, Jaccard)
-    return {cls.__name__: cls for cls in (*REGISTRY.values(), *plain)}
+    return {cls.__name__: cls for cls in (*REGISTRY.values(), ZeroShotClassifier, *plain)}
 
 
 def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:

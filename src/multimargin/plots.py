@@ -17,7 +17,7 @@ from .errors import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["convergence", "prior", "similarity_order"]
+__all__ = ["convergence", "label_attraction", "prior", "similarity_order"]
 
 INK = "#22313f"
 FAINT = "#8a97a3"
@@ -152,6 +152,104 @@ def prior(R: Any, names: Sequence[Any] | None = None, ax: Axes | None = None) ->
     bar.ax.tick_params(labelsize="small", colors=INK, length=0)
     bar.set_label("tie between labels", color=INK, fontsize="small")
     return ax
+
+
+def label_attraction(model: Any, max_labels: int = 40, ax: Axes | None = None) -> Axes:
+    """Draw which labels attract each other in a model with label pairs.
+
+    Labels are dots, larger the more they are attracted in all; lines are the pairs with positive attraction, wider and
+    darker the stronger it is. Labels that attract each other stand close together. Labels without attraction are left
+    out.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model with ``pairs_``, ``pair_coef_`` and ``label_names_``, such as a SubmodularClassifier.
+    max_labels : int, default=40
+        Only the labels with the largest attraction in all are drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if not all(hasattr(model, name) for name in ("pairs_", "pair_coef_", "label_names_")):
+        msg = (
+            f"label_attraction() draws a fitted model with label pairs (pairs_, pair_coef_, label_names_); got a "
+            f"{type(model).__name__}. Fit a SubmodularClassifier first."
+        )
+        raise InputError(msg)
+    pairs, strength = np.asarray(model.pairs_, dtype=int), np.asarray(model.pair_coef_, dtype=float)
+    names = [str(name) for name in model.label_names_]
+    total = np.bincount(pairs.ravel(), np.repeat(strength, 2), minlength=len(names))
+    shown = np.flatnonzero(total > 0)
+    shown = shown[np.argsort(-total[shown], kind="stable")][:max_labels]
+    ax = ax or _new_axes(7.0, 6.0)
+    ax.set_axis_off()
+    if not len(shown):
+        ax.text(0.5, 0.5, "no label attracts another", ha="center", va="center", color=INK, transform=ax.transAxes)
+        return ax
+    place = {label: k for k, label in enumerate(shown.tolist())}
+    drawn = [
+        (place[a], place[b], w)
+        for (a, b), w in zip(pairs.tolist(), strength.tolist(), strict=True)
+        if w > 0 and a in place and b in place
+    ]
+    _draw_network(ax, [names[i] for i in shown], total[shown], drawn)
+    return ax
+
+
+def _draw_network(ax: Axes, names: list[str], total: NDArray[Any], pairs: list[tuple[int, int, float]]) -> None:
+    from matplotlib.collections import LineCollection
+
+    at = _spring_layout(len(names), pairs)
+    strongest = max((w for *_, w in pairs), default=1.0)
+    weakest_first = sorted(pairs, key=lambda pair: pair[2])
+    lines = LineCollection(
+        [(at[a], at[b]) for a, b, _ in weakest_first],
+        linewidths=[0.6 + 4.4 * w / strongest for *_, w in weakest_first],
+        colors=_diverging()([0.62 + 0.3 * w / strongest for *_, w in weakest_first]),
+        capstyle="round",
+        zorder=1,
+    )
+    ax.add_collection(lines)
+    sizes = 25 + 140 * total / total.max()
+    ax.scatter(at[:, 0], at[:, 1], s=sizes, color=DUAL, edgecolor="white", linewidth=1.2, zorder=2)
+    for name, (x, y), size in zip(names, at, sizes, strict=True):
+        short = name if len(name) <= 28 else name[:27] + "…"
+        ax.annotate(
+            short,
+            (x, y),
+            xytext=(0, 3 + np.sqrt(size) / 2),
+            textcoords="offset points",
+            ha="center",
+            color=INK,
+            fontsize=float(np.clip(11 - len(names) / 8, 6, 10)),
+            zorder=3,
+        )
+    ax.margins(0.12)
+
+
+def _spring_layout(count: int, pairs: list[tuple[int, int, float]]) -> NDArray[np.float64]:
+    """Positions by forces (Fruchterman and Reingold 1991), from a circle: no randomness."""
+    angle = 2 * np.pi * np.arange(count) / count
+    at = np.column_stack([np.cos(angle), np.sin(angle)])
+    if count < 3:
+        return at
+    tie = np.zeros((count, count))
+    strongest = max((w for *_, w in pairs), default=1.0)
+    for a, b, w in pairs:
+        tie[a, b] = tie[b, a] = np.sqrt(w / strongest)
+    ideal = 1.6 / np.sqrt(count)
+    for heat in np.linspace(0.15, 0.002, 400):
+        difference = at[:, None, :] - at[None, :, :]
+        distance = np.maximum(np.sqrt((difference**2).sum(axis=2)), 1e-3)
+        push = ideal**2 / distance**2 - tie * distance / ideal
+        force = (difference * push[:, :, None]).sum(axis=1) - 0.6 * at
+        length = np.maximum(np.sqrt((force**2).sum(axis=1, keepdims=True)), 1e-9)
+        at = at + force / length * np.minimum(length, heat)
+    return np.asarray(at)
 
 
 def similarity_order(R: ArrayLike) -> NDArray[np.intp]:

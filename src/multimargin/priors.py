@@ -2,12 +2,15 @@
 
 A prior is a symmetric positive semidefinite matrix R with one row and column per label; R = I is one-vs-all. R may be
 singular: it is never inverted.
+
+Where label frequencies differ between training and use, :func:`class_weights` turns the frequencies to expect into
+class weights; they work alone or together with a prior.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,24 +20,35 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from multimargin.errors import InputError
-from multimargin.labels import read_labels
+from multimargin.labels import LabelMatrix, read_labels
 
 __all__ = [
+    "FrequencyPriorWarning",
     "LowRankPrior",
     "check_prior",
+    "class_weights",
     "from_embeddings",
+    "from_frequencies",
     "from_graph",
     "from_labels",
     "from_signatures",
+    "from_taxonomy",
+    "signature_frequencies",
 ]
 
 SYMMETRY_TOLERANCE = 1e-8
 ROUNDING = 1e-12
 PSD_TOLERANCE = 1e-8
+FREQUENCY_SHARE = 0.7
+MANY_CATEGORIES = 5  # fewer always have one large eigenvector
 
 REMEDY = (
     "Build the prior with multimargin.priors, or project it: R = (R + R.T) / 2, then set negative eigenvalues to 0."
 )
+
+
+class FrequencyPriorWarning(UserWarning):
+    """A prior that says little more than how frequent the labels are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +98,12 @@ def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = Non
     R : ndarray of shape (n_labels, n_labels)
         Its diagonal is 1 and its rank at most the number of categories.
 
+    Warns
+    -----
+    FrequencyPriorWarning
+        If one eigenvector, mostly the frequencies of the labels, carries over 70 % of the trace of R (five categories
+        or more): R then says little more than which labels are frequent, and :func:`class_weights` says that better.
+
     Examples
     --------
     >>> from multimargin.priors import from_signatures
@@ -92,19 +112,10 @@ def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = Non
            [ 1.,  1., -1.],
            [-1., -1.,  1.]])
     """
-    labels = read_labels(signatures, subject="signatures")
-    if labels.missing is not None:
-        msg = "signatures must be complete; got NaN cells. Fill them, or leave the category out."
-        raise InputError(msg)
-    S = np.where(labels.positives.toarray(), 1.0, -1.0)
-    p = np.full(len(S), 1.0) if probabilities is None else np.asarray(probabilities, dtype=np.float64)
-    if p.shape != (len(S),) or not np.all(np.isfinite(p)) or np.any(p < 0) or p.sum() <= 0:
-        msg = (
-            f"probabilities must be {len(S)} non-negative numbers, one per category, not all zero; got an array of "
-            f"shape {p.shape} with minimum {p.min() if p.size else None}."
-        )
-        raise InputError(msg)
-    R = (S.T * (p / p.sum())) @ S
+    S, p = _read_signatures(signatures, probabilities)
+    R = (S.T * p) @ S
+    if len(S) >= MANY_CATEGORIES:
+        _warn_of_frequencies(R, p @ S)
     return np.asarray((R + R.T) / 2)
 
 
@@ -124,6 +135,11 @@ def from_labels(Y: Any, kind: str = "correlation", shrinkage: float = 0.0) -> ND
     Returns
     -------
     R : ndarray of shape (n_labels, n_labels)
+
+    Warns
+    -----
+    FrequencyPriorWarning
+        If one eigenvector of a second moment, mostly the frequencies of the labels, carries over 70 % of its trace.
 
     Examples
     --------
@@ -150,6 +166,8 @@ def from_labels(Y: Any, kind: str = "correlation", shrinkage: float = 0.0) -> ND
             R = _correlation(R - np.outer(mean, mean))
     else:
         R = _pairwise_known(labels.positives, labels.missing, kind)
+    if kind == "second-moment":
+        _warn_of_frequencies(R, 2.0 * _frequencies(labels) - 1.0)
     R = (1.0 - shrinkage) * R + shrinkage * np.eye(labels.n_labels)
     return np.asarray((R + R.T) / 2)
 
@@ -196,6 +214,139 @@ def from_graph(adjacency: Any, diffusion: float = 1.0) -> NDArray[np.float64]:
     norm = np.sqrt(np.diag(R))
     R = R / np.outer(norm, norm)
     return np.asarray((R + R.T) / 2)
+
+
+def from_taxonomy(parents: Any, names: Sequence[Any] | NDArray[Any] | None = None) -> NDArray[np.float64]:
+    r"""Prior from a taxonomy: labels are alike as far as their paths from the root agree.
+
+    :math:`R_{ab} = |A_a \cap A_b| / \sqrt{|A_a| |A_b|}` with :math:`A_a` the label a and its ancestors: the cosine of
+    the paths. Labels of different trees get 0.
+
+    Parameters
+    ----------
+    parents : mapping or sequence
+        A mapping from every node to its parent, None for a root; or a sequence with the number of the parent of each
+        label, negative or None for a root. Nodes need not be labels.
+    names : sequence, optional
+        The labels, in the order of the columns of Y. By default all nodes of the mapping, in its order.
+
+    Returns
+    -------
+    R : ndarray of shape (n_labels, n_labels)
+        Its diagonal is 1.
+
+    Examples
+    --------
+    >>> from multimargin.priors import from_taxonomy
+    >>> from_taxonomy({"cat": "pet", "dog": "pet", "pet": None, "oak": None}, names=["cat", "dog", "oak"])
+    array([[1. , 0.5, 0. ],
+           [0.5, 1. , 0. ],
+           [0. , 0. , 1. ]])
+    """
+    parent_of = _read_parents(parents)
+    labels = list(parent_of) if names is None else np.asarray(names, dtype=object).tolist()
+    unknown = [label for label in labels if label not in parent_of]
+    if unknown:
+        msg = f"parents has no entry for label {unknown[0]!r}. Give its parent, or None for a root."
+        raise InputError(msg)
+    if not labels:
+        msg = "parents is empty. Give a parent, or None, for every label."
+        raise InputError(msg)
+    number: dict[Any, int] = {}
+    paths = [[number.setdefault(node, len(number)) for node in _path(label, parent_of)] for label in labels]
+    indptr = np.cumsum([0, *map(len, paths)])
+    members = sp.csr_array((np.ones(indptr[-1]), np.concatenate(paths), indptr), shape=(len(labels), len(number)))
+    length = np.sqrt(np.diff(indptr))
+    return np.asarray((members @ members.T).toarray() / np.outer(length, length))
+
+
+def from_frequencies(label_frequencies: ArrayLike) -> NDArray[np.float64]:
+    r"""Prior of independent labels: :math:`R = m m^\top + \mathrm{diag}(1 - m^2)` with :math:`m = 2p - 1`.
+
+    The control of any prior made by :func:`from_labels` or :func:`from_signatures`: what a prior gains over this one,
+    it gains by the ties between labels.
+
+    Parameters
+    ----------
+    label_frequencies : array of shape (n_labels,)
+        Share p of the rows that have each label.
+
+    Returns
+    -------
+    R : ndarray of shape (n_labels, n_labels)
+        Its diagonal is 1.
+
+    Examples
+    --------
+    >>> from multimargin.priors import from_frequencies
+    >>> from_frequencies([0.5, 0.25, 0.25])
+    array([[ 1.  , -0.  , -0.  ],
+           [-0.  ,  1.  ,  0.25],
+           [-0.  ,  0.25,  1.  ]])
+    """
+    p = _check_frequencies(np.asarray(label_frequencies, dtype=np.float64))
+    m = 2.0 * p - 1.0
+    R = np.outer(m, m)
+    np.fill_diagonal(R, 1.0)
+    return R
+
+
+def signature_frequencies(signatures: Any, probabilities: ArrayLike | None = None) -> NDArray[np.float64]:
+    """Label frequencies to expect from categories with these signatures.
+
+    Parameters
+    ----------
+    signatures : array of shape (n_categories, n_labels)
+        The labels of each category, as 0/1, booleans or -1/1.
+    probabilities : array of shape (n_categories,), optional
+        How likely each category is; equally likely by default.
+
+    Returns
+    -------
+    ndarray of shape (n_labels,)
+
+    Examples
+    --------
+    >>> from multimargin.priors import signature_frequencies
+    >>> signature_frequencies([[1, 1, 0], [0, 1, 0]])
+    array([0.5, 1. , 0. ])
+    """
+    S, p = _read_signatures(signatures, probabilities)
+    return np.asarray(np.clip((p @ S + 1.0) / 2.0, 0.0, 1.0))
+
+
+def class_weights(Y: Any, label_frequencies: Any) -> list[dict[int, float]]:
+    r"""Class weights that turn the label frequencies of a training set into others.
+
+    A positive cell of label l weighs :math:`q_l / p_l` and a negative one :math:`(1 - q_l) / (1 - p_l)`, where p are
+    the frequencies in Y and q the ones to expect. They are an answer of their own to frequencies that change between
+    training and use, and work together with a prior.
+
+    Parameters
+    ----------
+    Y : label matrix in any form
+        Labels of the training rows; unknown ones are not counted.
+    label_frequencies : array of shape (n_labels,) or mapping from label names
+        q, the share of rows that will have each label; see :func:`signature_frequencies`.
+
+    Returns
+    -------
+    list of dict
+        To be used as ``class_weight=``. A label constant in Y keeps its weights at 1.
+
+    Examples
+    --------
+    >>> from multimargin.priors import class_weights
+    >>> class_weights([[1], [0], [0], [0]], label_frequencies=[0.5])
+    [{0: 0.6666666666666666, 1: 2.0}]
+    """
+    labels = read_labels(Y)
+    p = _frequencies(labels)
+    q = _check_frequencies(_aligned_frequencies(label_frequencies, labels.names), labels.names)
+    varies = (p > 0) & (p < 1)
+    positive = np.divide(q, p, out=np.ones_like(p), where=varies)
+    negative = np.divide(1.0 - q, 1.0 - p, out=np.ones_like(p), where=varies)
+    return [{0: float(a), 1: float(b)} for a, b in zip(negative, positive, strict=True)]
 
 
 def from_embeddings(E: ArrayLike) -> NDArray[np.float64]:
@@ -309,6 +460,89 @@ def _check_low_rank(prior: LowRankPrior, names: Any, dtype: type[np.floating[Any
         )
         raise InputError(msg)
     return LowRankPrior(np.ascontiguousarray(factor, dtype=dtype), np.ascontiguousarray(diagonal, dtype=dtype))
+
+
+def _read_signatures(
+    signatures: Any, probabilities: ArrayLike | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Signatures in -1/1 and probabilities that sum to 1."""
+    labels = read_labels(signatures, subject="signatures")
+    if labels.missing is not None:
+        msg = "signatures must be complete; got NaN cells. Fill them, or leave the category out."
+        raise InputError(msg)
+    S = np.where(labels.positives.toarray(), 1.0, -1.0)
+    p = np.full(len(S), 1.0) if probabilities is None else np.asarray(probabilities, dtype=np.float64)
+    if p.shape != (len(S),) or not np.all(np.isfinite(p)) or np.any(p < 0) or p.sum() <= 0:
+        msg = (
+            f"probabilities must be {len(S)} non-negative numbers, one per category, not all zero; got an array of "
+            f"shape {p.shape} with minimum {p.min() if p.size else None}."
+        )
+        raise InputError(msg)
+    return S, p / p.sum()
+
+
+def _warn_of_frequencies(R: NDArray[np.float64], mean: NDArray[np.float64]) -> None:
+    """Warn if the largest eigenvector of R carries most of it and is mostly the mean of the labels."""
+    values, vectors = np.linalg.eigh(R)
+    share, length = float(values[-1] / values.sum()), float(np.linalg.norm(mean))
+    if share <= FREQUENCY_SHARE or length == 0 or (vectors[:, -1] @ mean / length) ** 2 < 0.5:
+        return
+    warnings.warn(
+        f"One eigenvector carries {share:.0%} of the prior's trace, and it is mostly the frequencies of the labels: "
+        "the prior says little more than which labels are frequent. Compare it with priors.from_frequencies, or use "
+        "priors.class_weights.",
+        FrequencyPriorWarning,
+        stacklevel=3,
+    )
+
+
+def _frequencies(labels: LabelMatrix) -> NDArray[np.float64]:
+    """Share of the known cells of each label that are positive."""
+    positive, negative = labels.counts()
+    return np.asarray(positive / np.maximum(positive + negative, 1), dtype=np.float64)
+
+
+def _check_frequencies(q: NDArray[np.float64], names: Any = None) -> NDArray[np.float64]:
+    if q.ndim != 1 or (names is not None and len(q) != len(names)):
+        wanted = "one number per label" if names is None else f"{len(names)} numbers, one per label"
+        msg = f"label_frequencies must be {wanted}; got shape {q.shape}."
+        raise InputError(msg)
+    if not np.all((q >= 0) & (q <= 1)):
+        msg = f"label_frequencies must lie in [0, 1]; they range from {q.min():.4g} to {q.max():.4g}."
+        raise InputError(msg)
+    return q
+
+
+def _aligned_frequencies(frequencies: Any, names: NDArray[Any]) -> NDArray[np.float64]:
+    if not isinstance(frequencies, Mapping):
+        return np.asarray(frequencies, dtype=np.float64)
+    missing = [name for name in names.tolist() if name not in frequencies]
+    if missing:
+        msg = f"label_frequencies has no entry for label {missing[0]!r}. Give the frequency of every label."
+        raise InputError(msg)
+    return np.array([float(frequencies[name]) for name in names.tolist()])
+
+
+def _read_parents(parents: Any) -> dict[Any, Any]:
+    if isinstance(parents, Mapping):
+        return dict(parents)
+    items = [None if p is None or p < 0 else int(p) for p in parents]
+    wrong = [p for p in items if p is not None and p >= len(items)]
+    if wrong:
+        msg = f"parents must be numbers of labels below {len(items)}, or negative for a root; got {wrong[0]}."
+        raise InputError(msg)
+    return dict(enumerate(items))
+
+
+def _path(label: Any, parent_of: Mapping[Any, Any]) -> list[Any]:
+    """List a label and its ancestors."""
+    path = [label]
+    while (parent := parent_of.get(path[-1])) is not None:
+        if parent in path:
+            msg = f"parents must be a forest; {label!r} is its own ancestor by way of {path[-1]!r}. Cut the cycle."
+            raise InputError(msg)
+        path.append(parent)
+    return path
 
 
 def _name(names: Any, position: int) -> Any:

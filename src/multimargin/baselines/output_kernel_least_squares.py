@@ -86,7 +86,7 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     n_jobs = None
     random_state = 0
     warm_start = False
-    _cell_weights: ClassVar[bool] = False
+    _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
         "label_kernel": "no_validation",  # type: ignore[dict-item]

@@ -82,7 +82,7 @@ class RankSVM(LinearModel):
     """
 
     warm_start = False
-    _cell_weights: ClassVar[bool] = False
+    _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
         "fit_intercept": ["boolean"],

@@ -2,22 +2,28 @@
 
 from multimargin.estimators._base import MultilabelClassifier
 from multimargin.estimators._monitor import Certificate, History, Progress
+from multimargin.estimators.kernel_m3l import KernelM3L
 from multimargin.estimators.m3l import LinearM3L
 from multimargin.estimators.separation import CalibratedSeparationClassifier, OutputKernelClassifier
+from multimargin.estimators.submodular import SubmodularClassifier
 
 __all__ = [
     "REGISTRY",
     "CalibratedSeparationClassifier",
     "Certificate",
     "History",
+    "KernelM3L",
     "LinearM3L",
     "MultilabelClassifier",
     "OutputKernelClassifier",
     "Progress",
+    "SubmodularClassifier",
 ]
 
 REGISTRY: dict[str, type[MultilabelClassifier]] = {
     "linear-m3l": LinearM3L,
+    "kernel-m3l": KernelM3L,
+    "submodular": SubmodularClassifier,
     "calibrated-separation": CalibratedSeparationClassifier,
     "output-kernel": OutputKernelClassifier,
 }

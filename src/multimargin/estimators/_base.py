@@ -90,8 +90,8 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     warm_start: bool
     callback: Callable[[Progress], object] | None
 
-    _cell_weights: ClassVar[bool] = True
-    """Whether a 2-D ``sample_weight``, a weight per row and label, has a meaning here."""
+    _weighs_cells: ClassVar[bool] = True
+    """Whether single cells of Y can be weighted: 2-D ``sample_weight``, ``class_weight``."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -137,12 +137,13 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
             msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
             raise InputError(msg)
-        constant, value = _constant_labels(labels)
+        constant, value = constant_labels(labels)
         costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant, X.dtype)
-        if costs.cells is not None and not self._cell_weights:
+        if costs.cells is not None and not self._weighs_cells:
             msg = (
-                f"sample_weight of {type(self).__name__} must have shape ({labels.n_samples},), a weight per row; got "
-                f"sample_weight.shape == {costs.cells.shape}. Its loss does not split into labels."
+                f"sample_weight must have shape ({labels.n_samples},), a weight per row: the loss of "
+                f"{type(self).__name__} belongs to a row as a whole, not to its cells; got sample_weight.shape == "
+                f"{costs.cells.shape}. Mark cells that must not count as NaN in Y."
             )
             raise InputError(msg)
         problem = Problem(
@@ -301,7 +302,7 @@ def _cells(matrix: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
 
 
-def _constant_labels(labels: LabelMatrix) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def constant_labels(labels: LabelMatrix) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Which labels take one value only, and the sign of that value; a label never observed counts as absent."""
     positive, negative = labels.counts()
     return (positive == 0) | (negative == 0), np.where(positive > 0, 1.0, -1.0)

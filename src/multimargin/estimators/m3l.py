@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg.cython_lapack
@@ -11,10 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin import _core
-from multimargin.errors import InputError
-from multimargin.estimators._base import Interval, LinearModel, Problem, Solution, StrOptions
+from multimargin.estimators._base import LinearModel, Problem, Solution
+from multimargin.estimators._m3l import M3L, Prior, solution_of
 from multimargin.estimators._monitor import Monitor
-from multimargin.priors import LowRankPrior, check_prior
+from multimargin.priors import LowRankPrior
 
 __all__ = ["LinearM3L"]
 
@@ -25,7 +24,7 @@ NEWTON_PATIENCE = {"dense": 80.0, "sparse": 400.0}
 NEWTON_PATIENCE_COUPLED = 200.0
 
 
-class LinearM3L(LinearModel):
+class LinearM3L(M3L, LinearModel):
     r"""Linear max-margin multi-label classifier with a prior R on label correlations.
 
     Minimises, over the weights :math:`Z = (z_1, \dots, z_L)` of the L labels,
@@ -127,14 +126,6 @@ class LinearM3L(LinearModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearModel._parameter_constraints,
-        "prior": "no_validation",  # type: ignore[dict-item]
-        "loss": [StrOptions({"hamming", "prior"})],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-    }
-
     def __init__(
         self,
         C: float = 1.0,
@@ -168,19 +159,6 @@ class LinearM3L(LinearModel):
         self.warm_start = warm_start
         self.callback = callback
 
-    def _check_problem(self, problem: Problem) -> None:
-        self._prior = check_prior(self.prior, problem.labels.names, problem.dtype)
-        if self.loss == "prior":
-            _check_diagonally_dominant(self._prior, problem.labels.names)
-        beta = getattr(self, "_beta", None)
-        shape = problem.labels.positives.shape
-        if self.warm_start and beta is not None and beta.shape != shape:
-            msg = (
-                f"warm_start=True continues on the same rows and labels: the last fit had shape {beta.shape}, this one "
-                f"has {shape}. Set warm_start=False, or fit a clone."
-            )
-            raise InputError(msg)
-
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
         time_limit = np.inf if self.time_limit is None else float(self.time_limit)
@@ -199,7 +177,7 @@ class LinearM3L(LinearModel):
             **common,
             prior=_native(self._prior),
             prior_margins=self.loss == "prior",
-            start=self._start(problem),
+            start=self._start(problem.dtype),
             keep_beta=self.warm_start,
             patience=self._patience(problem),
             seed=problem.seed,
@@ -223,9 +201,8 @@ class LinearM3L(LinearModel):
         self.coef_ = np.ascontiguousarray(weights[:, :-1])
         self.intercept_ = weights[:, -1] * problem.dtype.type(self.intercept_scaling if self.fit_intercept else 0.0)
         del self._prior
-        if self.warm_start:
-            self._beta, self._beta_C = result["beta"], self.C
-        return Solution(result["primal"], result["dual"], result["passes"], result["status"])
+        self._keep(result["beta"])
+        return solution_of(result)
 
     def _patience(self, problem: Problem) -> float:
         """Return the passes of coordinate ascent that the Newton finish is worth, where it can serve at all."""
@@ -234,12 +211,6 @@ class LinearM3L(LinearModel):
             return np.inf
         alone = NEWTON_PATIENCE["sparse" if sp.issparse(problem.X) else "dense"]
         return alone if self._prior is None else max(alone, NEWTON_PATIENCE_COUPLED)
-
-    def _start(self, problem: Problem) -> NDArray[Any] | None:
-        """Dual variables of the last fit; the ones at their bound move with it when C changes."""
-        if not self.warm_start or getattr(self, "_beta", None) is None:
-            return None
-        return np.ascontiguousarray(self._beta * (self.C / self._beta_C), dtype=problem.dtype)
 
 
 def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
@@ -253,7 +224,7 @@ def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray
     return np.ascontiguousarray(Q), np.ascontiguousarray(Q.T), values.astype(np.float64)
 
 
-def _eigenfactor(prior: NDArray[Any] | LowRankPrior | None, dtype: Any) -> tuple[Any, ...] | None:
+def _eigenfactor(prior: Prior, dtype: Any) -> tuple[Any, ...] | None:
     """P and its transpose with R = P P', without the null space of R, and SciPy's eigensolver."""
     if prior is None:
         return None
@@ -264,7 +235,7 @@ def _eigenfactor(prior: NDArray[Any] | LowRankPrior | None, dtype: Any) -> tuple
     return np.ascontiguousarray(P, dtype=dtype), np.ascontiguousarray(P.T, dtype=dtype), DSYEVD
 
 
-def _native(prior: NDArray[Any] | LowRankPrior | None) -> tuple[Any, ...] | None:
+def _native(prior: Prior) -> tuple[Any, ...] | None:
     if prior is None:
         return None
     if isinstance(prior, LowRankPrior):
@@ -273,7 +244,7 @@ def _native(prior: NDArray[Any] | LowRankPrior | None) -> tuple[Any, ...] | None
     return (prior,)
 
 
-def _weights(state: NDArray[Any], prior: NDArray[Any] | LowRankPrior | None) -> NDArray[Any]:
+def _weights(state: NDArray[Any], prior: Prior) -> NDArray[Any]:
     """Weights (n_labels, n_features + 1) from what the solver keeps; see core/prior.hpp."""
     if prior is None:
         return state
@@ -283,19 +254,3 @@ def _weights(state: NDArray[Any], prior: NDArray[Any] | LowRankPrior | None) -> 
     if not diagonal.any():
         return np.asarray(prior.factor @ state.T)
     return np.asarray(diagonal[:, None] * state.T + prior.factor @ (prior.factor.T @ state.T))
-
-
-def _check_diagonally_dominant(prior: NDArray[Any] | LowRankPrior | None, names: NDArray[Any]) -> None:
-    if prior is None:
-        return
-    R = prior.toarray() if isinstance(prior, LowRankPrior) else prior
-    slack = 2 * np.diag(R) - np.abs(R).sum(axis=1)
-    worst = int(np.argmin(slack))
-    if slack[worst] < -1e-6 * R[worst, worst]:
-        msg = (
-            f"loss='prior' needs a diagonally dominant prior; for label {names.tolist()[worst]!r} the diagonal is "
-            f"{R[worst, worst]:.4g} but the other entries of its row sum to "
-            f"{np.abs(R[worst]).sum() - R[worst, worst]:.4g} in absolute value. Use loss='hamming', or shrink the "
-            "prior towards the identity."
-        )
-        raise InputError(msg)

@@ -35,7 +35,7 @@ class _SeparationModel(MultilabelClassifier):
     fallback: str
     solver: str
 
-    _cell_weights: ClassVar[bool] = False
+    _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,
         "kernel": [StrOptions(set(KERNELS)), callable],

@@ -1,0 +1,101 @@
+"""Multi-label k nearest neighbours."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils._param_validation import Interval
+
+from multimargin.baselines._base import Baseline
+from multimargin.errors import InputError
+
+__all__ = ["MLkNN"]
+
+
+class MLkNN(Baseline):
+    r"""ML-kNN: from the number of neighbours with a label, by Bayes' rule, whether to predict it.
+
+    For label l let :math:`c` be the number of the k nearest training rows that have it. The label is predicted if
+
+    .. math:: P(H_l = 1)\, P(c \mid H_l = 1) > P(H_l = 0)\, P(c \mid H_l = 0),
+
+    with all probabilities counted on the training rows, each with its own neighbours, and smoothed by s:
+    :math:`P(H_l = 1) = (s + n_l) / (2 s + n)`, :math:`P(c \mid H_l) = (s + n_{lc}) / ((k + 1) s + \sum_j n_{lj})`.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        The number k.
+    smoothing : float, default=1.0
+        The number s.
+
+    Attributes
+    ----------
+    log_odds_ : ndarray of shape (n_labels, n_neighbors + 1)
+        Log-odds of each label for each number of neighbours that have it.
+    classes_ : ndarray
+        Label names; for a 1-D y, its two classes.
+    label_names_ : ndarray of shape (n_labels,)
+        Label names.
+    label_form_ : LabelForm
+        The form Y had in training, which predictions take.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    M.-L. Zhang, Z.-H. Zhou. ML-KNN: a lazy learning approach to multi-label learning. Pattern Recognition 40 (2007).
+    https://doi.org/10.1016/j.patcog.2006.12.019
+
+    Examples
+    --------
+    >>> from multimargin.baselines import MLkNN
+    >>> X = [[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]]
+    >>> Y = [{"low"}, {"low"}, {"low"}, {"high"}, {"high"}, {"high"}]
+    >>> MLkNN(n_neighbors=2).fit(X, Y).predict_sets([[0.05], [1.3]])
+    [('low',), ('high',)]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "smoothing": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(self, n_neighbors: int = 10, *, smoothing: float = 1.0):
+        self.n_neighbors = n_neighbors
+        self.smoothing = smoothing
+
+    def _fit(self, X: Any, Y: sp.csr_array) -> None:
+        n, n_labels = Y.shape
+        if n <= self.n_neighbors:
+            msg = (
+                f"n_neighbors={self.n_neighbors} needs at least {self.n_neighbors + 1} training rows (samples); got "
+                f"n_samples = {n}. Lower n_neighbors."
+            )
+            raise InputError(msg)
+        self._neighbours = NearestNeighbors(n_neighbors=self.n_neighbors).fit(X)
+        self._Y = Y.astype(np.int64)
+        counts = self._counts(None)
+        has = self._Y.toarray().astype(bool)
+        k, s = self.n_neighbors, float(self.smoothing)
+        tables = np.zeros((2, n_labels, k + 1))
+        for value in (0, 1):
+            rows, columns = np.nonzero(has == bool(value))
+            np.add.at(tables[value], (columns, counts[rows, columns]), 1)
+        given = (s + tables) / (s * (k + 1) + tables.sum(axis=2, keepdims=True))
+        present = has.sum(axis=0)
+        prior = np.log(s + present) - np.log(s + n - present)
+        self.log_odds_ = prior[:, None] + np.log(given[1]) - np.log(given[0])
+
+    def _counts(self, X: Any) -> NDArray[np.int64]:
+        """Count neighbours with each label; without X, those of the training rows among the others."""
+        graph = sp.csr_array(self._neighbours.kneighbors_graph(X)).astype(np.int64)
+        return np.asarray((graph @ self._Y).toarray())
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        return np.asarray(self.log_odds_[np.arange(len(self.log_odds_)), self._counts(X)])

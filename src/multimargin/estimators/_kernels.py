@@ -1,0 +1,370 @@
+"""Kernels: Gram matrices for training, kernel values for prediction, always a block of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from multimargin import _core
+from multimargin.errors import InputError
+
+__all__ = ["KERNELS", "Kernel", "check_kernel", "for_blocks", "gram_matrix", "make_kernel", "resolve_gamma"]
+
+KERNELS = frozenset(
+    {"linear", "rbf", "poly", "sigmoid", "laplacian", "chi2", "additive_chi2", "precomputed"},
+)
+POSITIVE_DATA = frozenset({"chi2", "additive_chi2"})
+BLOCK_BYTES = 32 * 2**20
+GRAM_BLOCK_ROWS = 128
+DENSE_SHARE = 0.2  # sparser rows stay sparse
+SAMPLE_ROWS = 256
+PSD_TOLERANCE = 1e-6
+
+
+class Kernel:
+    """Values k(a, z) between rows a of a block and the fixed rows z.
+
+    Parameters
+    ----------
+    Z : array or CSR matrix of shape (n, n_features)
+        The fixed rows.
+    dtype : type
+        Precision of the values.
+    """
+
+    symmetric = True
+    unit_diagonal = False
+
+    def __init__(self, Z: Any, dtype: Any):
+        self.dtype = np.dtype(dtype)
+        self.n = Z.shape[0]
+
+    def prepare(self, A: Any) -> Any:
+        """Rows in the form in which :meth:`values` takes them; slices of it are blocks."""
+        return A
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Kernel values between prepared rows and the fixed rows from ``first`` on."""
+        raise AssertionError
+
+
+class _DotKernel(Kernel):
+    """A function of the inner product: by BLAS for dense rows, by the columns of the fixed rows for sparse ones."""
+
+    def __init__(self, Z: Any, dtype: Any):
+        super().__init__(Z, dtype)
+        if sp.issparse(Z) and Z.nnz > DENSE_SHARE * Z.shape[0] * Z.shape[1]:
+            Z = Z.toarray()
+        self._sparse = sp.issparse(Z)
+        if self._sparse:
+            columns = sp.csr_array(sp.csr_array(Z, dtype=self.dtype).T)
+            columns.sort_indices()
+            self._columns = native_rows(columns)
+        else:
+            self._Z = self._right(np.asarray(Z, dtype=self.dtype))
+
+    def prepare(self, A: Any) -> Any:
+        if self._sparse:
+            return sp.csr_array(A, dtype=self.dtype)
+        return self._left(np.asarray(A.toarray() if sp.issparse(A) else A, dtype=self.dtype))
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        if self._sparse:
+            dots = np.empty((A.shape[0], self.n - first), dtype=self.dtype)
+            _core.sparse_products(native_rows(A), self._columns, 0, A.shape[0], first, dots)
+            if out is None:
+                out = dots
+            else:
+                out[...] = dots
+        else:
+            out = np.matmul(A, self._Z[first:].T, out=out)
+        self._finish(out, A, first)
+        return out
+
+    def _left(self, A: NDArray[Any]) -> NDArray[Any]:
+        return A
+
+    def _right(self, Z: NDArray[Any]) -> NDArray[Any]:
+        return Z
+
+    def _finish(self, values: NDArray[Any], A: Any, first: int) -> None:
+        """Turn inner products into kernel values, in place."""
+
+
+class _Poly(_DotKernel):
+    def __init__(self, Z: Any, dtype: Any, gamma: float, degree: float, coef0: float):
+        super().__init__(Z, dtype)
+        self._gamma, self._degree, self._coef0 = gamma, degree, coef0
+
+    def _finish(self, values: NDArray[Any], A: Any, first: int) -> None:
+        values *= self._gamma
+        values += self._coef0
+        if self._degree != 1:
+            np.power(values, int(self._degree) if self._degree == int(self._degree) else self._degree, out=values)
+
+
+class _Sigmoid(_Poly):
+    def _finish(self, values: NDArray[Any], A: Any, first: int) -> None:
+        super()._finish(values, A, first)
+        np.tanh(values, out=values)
+
+
+class _Rbf(_DotKernel):
+    """The Gaussian kernel.
+
+    Its exponent -gamma |a - z|^2 is an inner product, of (2 gamma a, -gamma a.a, 1) with (z, 1, -gamma z.z); centring
+    the rows first keeps its digits.
+    """
+
+    unit_diagonal = True
+
+    def __init__(self, Z: Any, dtype: Any, gamma: float):
+        self._gamma = gamma
+        super().__init__(Z, dtype)
+        if self._sparse:
+            self._norms = (-gamma * _squared_norms(sp.csr_array(Z, dtype=self.dtype))).astype(self.dtype)
+
+    def _right(self, Z: NDArray[Any]) -> NDArray[Any]:
+        self._centre = Z.mean(axis=0, dtype=np.float64).astype(Z.dtype) if len(Z) else np.zeros(Z.shape[1], Z.dtype)
+        centred = Z - self._centre
+        right = np.empty((len(Z), Z.shape[1] + 2), dtype=Z.dtype)
+        right[:, :-2] = centred
+        right[:, -2] = 1.0
+        right[:, -1] = -self._gamma * _squared_norms(centred)
+        return right
+
+    def _left(self, A: NDArray[Any]) -> NDArray[Any]:
+        centred = A - self._centre
+        left = np.empty((len(A), A.shape[1] + 2), dtype=A.dtype)
+        np.multiply(centred, 2.0 * self._gamma, out=left[:, :-2])
+        left[:, -2] = -self._gamma * _squared_norms(centred)
+        left[:, -1] = 1.0
+        return left
+
+    def _finish(self, values: NDArray[Any], A: Any, first: int) -> None:
+        if self._sparse:
+            values *= 2.0 * self._gamma
+            values += (-self._gamma * _squared_norms(A)).astype(self.dtype)[:, None]
+            values += self._norms[first:]
+        np.minimum(values, 0.0, out=values)
+        np.exp(values, out=values)
+
+
+class _FeatureSums(Kernel):
+    """A function of a sum over features, which needs dense rows."""
+
+    def __init__(self, Z: Any, dtype: Any, name: str, gamma: float):
+        super().__init__(Z, dtype)
+        self._Z = self.prepare(Z)
+        self._gamma = gamma
+        self._sum = {"laplacian": _core.manhattan, "chi2": _core.chi2, "additive_chi2": _core.additive_chi2}[name]
+        self.unit_diagonal = self._exponential = name != "additive_chi2"
+
+    def prepare(self, A: Any) -> Any:
+        return np.ascontiguousarray(A.toarray() if sp.issparse(A) else A, dtype=self.dtype)
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        sums = np.empty((len(A), self.n - first), dtype=self.dtype)
+        self._sum(A, self._Z[first:], sums)
+        if self._exponential:
+            sums *= -self._gamma
+            np.exp(sums, out=sums)
+        if out is None:
+            return sums
+        out[...] = sums
+        return out
+
+
+class _Callable(Kernel):
+    symmetric = False
+
+    def __init__(self, Z: Any, dtype: Any, function: Callable[[Any, Any], Any]):
+        super().__init__(Z, dtype)
+        self._Z, self._function = Z, function
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        values = self._function(A, self._Z)
+        values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=self.dtype)
+        if values.shape != (A.shape[0], self.n) or not np.all(np.isfinite(values)):
+            msg = (
+                f"The kernel function must return finite values of shape {(A.shape[0], self.n)}, a row for each row of "
+                f"its first argument and a column for each of its second; got shape {values.shape}."
+            )
+            raise InputError(msg)
+        if out is None:
+            return np.ascontiguousarray(values[:, first:])
+        out[...] = values[:, first:]
+        return out
+
+
+class _Precomputed(Kernel):
+    """Blocks of rows already hold their kernel values with the fixed rows."""
+
+    symmetric = False
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        values = np.asarray((A.toarray() if sp.issparse(A) else A)[:, first:], dtype=self.dtype)
+        if out is None:
+            return np.ascontiguousarray(values)
+        out[...] = values
+        return out
+
+
+def make_kernel(kernel: Any, Z: Any, dtype: Any, gamma: float, degree: float, coef0: float) -> Kernel:
+    """Return the kernel with the fixed rows ``Z``."""
+    if callable(kernel):
+        return _Callable(Z, dtype, kernel)
+    if kernel == "rbf":
+        return _Rbf(Z, dtype, gamma)
+    if kernel == "poly":
+        return _Poly(Z, dtype, gamma, degree, coef0)
+    if kernel == "sigmoid":
+        return _Sigmoid(Z, dtype, gamma, 1, coef0)
+    if kernel == "linear":
+        return _DotKernel(Z, dtype)
+    if kernel == "precomputed":
+        return _Precomputed(Z, dtype)
+    return _FeatureSums(Z, dtype, kernel, gamma)
+
+
+def resolve_gamma(gamma: Any, X: Any, kernel: Any) -> float:
+    """Return gamma as a number; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features."""
+    if not isinstance(gamma, str):
+        return float(gamma)
+    if callable(kernel) or kernel == "precomputed":
+        return 1.0  # not used
+    if gamma == "auto":
+        return float(1.0 / X.shape[1])
+    if sp.issparse(X):
+        mean = float(X.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
+        variance = float(np.square(X.data, dtype=np.float64).sum()) / (X.shape[0] * X.shape[1]) - mean**2
+    else:
+        variance = float(X.var(dtype=np.float64))
+    return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
+
+
+def gram_matrix(kernel: Kernel, X: Any, n_jobs: int) -> NDArray[Any]:
+    """Return the whole Gram matrix of the training rows, padded as the solver wants it."""
+    n = kernel.n
+    gram: NDArray[Any] = (_core.gram_matrix_float32 if kernel.dtype == np.float32 else _core.gram_matrix_float64)(n)
+    rows = kernel.prepare(X)
+
+    def fill(block: slice) -> None:
+        first = block.start if kernel.symmetric else 0
+        kernel.values(rows[block], first, gram[block, first:n])
+
+    for_blocks(fill, (slice(a, min(a + GRAM_BLOCK_ROWS, n)) for a in range(0, n, GRAM_BLOCK_ROWS)), n_jobs)
+    if kernel.unit_diagonal:
+        np.fill_diagonal(gram[:, :n], 1.0)
+    if kernel.symmetric:
+        _core.mirror_gram(gram, n_jobs)
+    return gram
+
+
+def gram_rows(kernel: Kernel, X: Any, n_jobs: int) -> Callable[[NDArray[np.int32]], NDArray[Any]]:
+    """Return a function that computes rows of the Gram matrix by their numbers."""
+    prepared = kernel.prepare(X)
+
+    def compute(rows: NDArray[np.int32]) -> NDArray[Any]:
+        out = np.empty((len(rows), kernel.n), dtype=kernel.dtype)
+
+        def fill(block: slice) -> None:
+            kernel.values(prepared[rows[block]], 0, out[block])
+
+        size = GRAM_BLOCK_ROWS // 2
+        for_blocks(fill, (slice(a, min(a + size, len(rows))) for a in range(0, len(rows), size)), n_jobs)
+        if kernel.unit_diagonal:
+            out[np.arange(len(rows)), rows] = 1.0
+        return out
+
+    return compute
+
+
+def for_blocks(task: Callable[[slice], None], blocks: Iterator[slice], n_jobs: int) -> None:
+    """Run a task on every block, on ``n_jobs`` threads, with BLAS on one: the bits do not depend on ``n_jobs``."""
+    with one_blas_thread():
+        if n_jobs == 1:
+            for block in blocks:
+                task(block)
+            return
+        pool = ThreadPoolExecutor(n_jobs)
+        try:
+            for _ in pool.map(task, blocks):
+                pass
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS from starting threads of its own."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
+def check_kernel(kernel: Any, X: Any, gamma: float, degree: float, coef0: float, seed: int) -> None:
+    """Refuse data a kernel is not defined on, and kernels that are not positive semidefinite."""
+    if kernel == "precomputed" and X.shape[0] != X.shape[1]:
+        msg = (
+            f"kernel='precomputed' needs the square Gram matrix of the training rows as X; got shape {X.shape}. "
+            "X should be a square kernel matrix."
+        )
+        raise InputError(msg)
+    if not callable(kernel) and kernel in POSITIVE_DATA:
+        smallest = float(X.min()) if X.shape[0] else 0.0
+        if smallest < 0:
+            msg = (
+                f"Negative values in data: kernel={kernel!r} is defined for non-negative features; the smallest is "
+                f"{smallest:.4g}. Scale the features to [0, 1], or use kernel='rbf'."
+            )
+            raise InputError(msg)
+    safe_poly = kernel == "poly" and coef0 >= 0 and degree == int(degree)
+    if callable(kernel) or kernel in ("precomputed", "sigmoid") or (kernel == "poly" and not safe_poly):
+        _check_sample(kernel, X, gamma, degree, coef0, seed)
+
+
+def _check_sample(kernel: Any, X: Any, gamma: float, degree: float, coef0: float, seed: int) -> None:
+    n = X.shape[0]
+    rows = np.sort(np.random.default_rng(seed).choice(n, size=min(n, SAMPLE_ROWS), replace=False))
+    sample = X[rows][:, rows] if kernel == "precomputed" else X[rows]
+    K = make_kernel(kernel, sample, np.float64, gamma, degree, coef0)
+    values = K.values(K.prepare(sample))
+    name = getattr(kernel, "__name__", "function") if callable(kernel) else repr(kernel)
+    if not np.all(np.isfinite(values)):
+        msg = f"The kernel {name} has infinite or undefined values on these data. Scale the features."
+        raise InputError(msg)
+    asymmetry, scale = float(np.abs(values - values.T).max()), float(np.abs(values).max())
+    if asymmetry > 1e-5 * scale:
+        msg = (
+            f"The kernel {name} must be symmetric; values of a pair of rows differ by up to {asymmetry:.3g} (largest "
+            f"value {scale:.3g}). Use (K + K.T) / 2."
+        )
+        raise InputError(msg)
+    eigenvalues = np.linalg.eigvalsh((values + values.T) / 2)
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    if smallest < -PSD_TOLERANCE * max(largest, 0.0) - np.finfo(np.float64).tiny:
+        msg = (
+            f"The kernel {name} is not positive semidefinite: on a sample of {len(rows)} rows its smallest eigenvalue "
+            f"is {smallest:.3g} (largest {largest:.3g}), so training would have no certified optimum. Use another "
+            "kernel, or add the size of that eigenvalue to the diagonal of a precomputed one."
+        )
+        raise InputError(msg)
+
+
+def native_rows(A: Any) -> _core.Rows:
+    """CSR rows for the native core."""
+    return _core.csr_rows(A.data, A.indices.astype(np.int32, copy=False), A.indptr.astype(np.int64), A.shape[1])
+
+
+def _squared_norms(A: Any) -> NDArray[np.float64]:
+    if sp.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1, dtype=np.float64)).ravel()
+    wide = A.astype(np.float64, copy=False)
+    return np.asarray(np.einsum("ij,ij->i", wide, wide))

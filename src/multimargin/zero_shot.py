@@ -1,0 +1,607 @@
+"""Categories never seen in training, recognised by their attributes.
+
+An attribute is a label, a category a row of the signature matrix. The attributes are learnt from rows of the seen
+categories; a row of an unseen one is recognised by the signature that fits its predicted attributes best.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_expit
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from multimargin import priors
+from multimargin.errors import InputError
+from multimargin.estimators import LinearM3L
+from multimargin.labels import read_labels
+
+__all__ = [
+    "CategoryKFold",
+    "ZeroShotClassifier",
+    "harmonic_mean_accuracy",
+    "harmonic_mean_scorer",
+    "per_class_accuracy",
+    "per_class_scorer",
+]
+
+RULES = ("correlation", "hamming", "dap")
+CALIBRATION_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class _Signatures:
+    """Categories, attributes, and which belongs to which."""
+
+    categories: NDArray[Any]
+    attributes: NDArray[Any]
+    cells: NDArray[np.int8]  # 0/1
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        return np.asarray(2.0 * self.cells - 1.0, dtype=np.float64)
+
+    def take(self, rows: NDArray[Any]) -> _Signatures:
+        return _Signatures(self.categories[rows], self.attributes, self.cells[rows])
+
+
+class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    r"""Recognise categories that have no training rows, by way of their attributes.
+
+    A multi-label estimator learns the attributes from the rows of the seen categories. With ``use_prior`` it is
+    given what is known of the categories to recognise: :math:`R = \sum_c p(c)\, y_c y_c^\top` of their signatures
+    (:func:`multimargin.priors.from_signatures`); with ``use_frequencies`` class weights turn the attribute frequencies
+    of the training rows into theirs (:func:`multimargin.priors.class_weights`). A row is then given the category whose
+    signature :math:`y_c \in \{-1, 1\}^L` fits its attribute scores z best:
+
+    ===============  ======================================================================================
+    ``correlation``  largest correlation of z and :math:`y_c` over the attributes
+    ``hamming``      smallest number of attributes whose sign differs
+    ``dap``          largest :math:`p(c) \prod_l p(a_l = y_{cl} \mid x) / p(a_l = y_{cl})`
+    ===============  ======================================================================================
+
+    Direct attribute prediction (``dap``) needs attribute probabilities: the scores are calibrated, attribute by
+    attribute, on rows of categories left out of training in turn.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Learns the attributes; a pipeline may be used. None is ``LinearM3L()``.
+    signatures : DataFrame, mapping or array of shape (n_categories, n_attributes)
+        The attributes of every category, seen and unseen, as 0/1, booleans or -1/1. The index of a DataFrame names the
+        categories and its columns the attributes; a mapping gives for each category its row; the categories of an
+        array are its row numbers.
+    probabilities : mapping or array of shape (n_categories,), optional
+        How likely each category of ``signatures`` is in use; equally likely by default.
+    rule : {"correlation", "hamming", "dap"}, default="correlation"
+        How signatures are compared with scores.
+    candidates : {"unseen", "all"}, default="unseen"
+        Categories that can be predicted: those without training rows, or all (generalised zero-shot learning). If every
+        category has training rows, all can.
+    use_prior : bool, default=True
+        Whether the estimator's parameter ``prior`` is set from the signatures of the candidates.
+    use_frequencies : bool, default=True
+        Whether the estimator's parameter ``class_weight`` is set from the attribute frequencies of the candidates.
+    warm_start : bool, default=False
+        Whether ``fit`` continues from the last solution, on the same rows: new categories in ``signatures`` then cost
+        little.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The trained attribute model.
+    classes_ : ndarray
+        Categories that can be predicted.
+    seen_categories_ : ndarray
+        Categories with training rows.
+    attribute_names_ : ndarray
+        Attributes.
+    signatures_ : ndarray of shape (n_classes, n_attributes)
+        0/1 signatures of ``classes_``.
+    class_probabilities_ : ndarray of shape (n_classes,)
+        Probabilities of ``classes_``.
+    calibration_ : ndarray of shape (n_attributes, 2)
+        Slope and offset of the log odds of each attribute; only with ``rule="dap"``.
+    attribute_frequencies_ : ndarray of shape (n_attributes,)
+        Attribute frequencies in training.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    B. Hariharan, S. V. N. Vishwanathan, M. Varma. Efficient max-margin multi-label classification with applications to
+    zero-shot learning. Machine Learning 88 (2012). https://doi.org/10.1007/s10994-012-5291-x
+
+    C. H. Lampert, H. Nickisch, S. Harmeling. Learning to detect unseen object classes by between-class attribute
+    transfer. CVPR 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multimargin.datasets import load_digit_attributes
+    >>> from multimargin.zero_shot import ZeroShotClassifier
+    >>> digits = load_digit_attributes()
+    >>> seen, unseen = digits.splits[4]
+    >>> train, test = np.isin(digits.digit, seen), np.isin(digits.digit, unseen)
+    >>> model = ZeroShotClassifier(signatures=digits.signatures).fit(digits.X[train], digits.digit[train])
+    >>> model.classes_
+    array([2, 4, 6])
+    >>> model.score(digits.X[test], digits.digit[test]) > 0.7  # a third would be chance
+    True
+    """
+
+    _parameters_of_estimator: ClassVar[tuple[str, ...]] = ("prior", "class_weight", "warm_start")
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        signatures: Any = None,
+        *,
+        probabilities: Any = None,
+        rule: str = "correlation",
+        candidates: str = "unseen",
+        use_prior: bool = True,
+        use_frequencies: bool = True,
+        warm_start: bool = False,
+    ):
+        self.estimator = estimator
+        self.signatures = signatures
+        self.probabilities = probabilities
+        self.rule = rule
+        self.candidates = candidates
+        self.use_prior = use_prior
+        self.use_frequencies = use_frequencies
+        self.warm_start = warm_start
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the attributes from rows of the seen categories.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Categories of the rows; each needs a signature.
+
+        Returns
+        -------
+        self
+        """
+        _one_of("rule", self.rule, RULES)
+        _one_of("candidates", self.candidates, ("unseen", "all"))
+        known = _read_signatures(self.signatures)
+        probabilities = _read_probabilities(self.probabilities, known)
+        rows = _positions(y, known)
+        if len(rows) != _length(X):
+            msg = f"X has {_length(X)} rows but y has {len(rows)}: every row needs its category."
+            raise InputError(msg)
+        seen = np.zeros(len(known.categories), dtype=bool)
+        seen[rows] = True
+        chosen = np.flatnonzero(~seen if self.candidates == "unseen" and not seen.all() else np.ones_like(seen))
+        targets, p = known.take(chosen), probabilities[chosen]
+        if p.sum() <= 0:
+            msg = "probabilities are 0 for every category that can be predicted. Give some of them a chance."
+            raise InputError(msg)
+        Y = known.cells[rows]
+        model = self._configured(Y, targets, p / p.sum())
+        calibration = self._calibrate(model, X, Y, rows) if self.rule == "dap" else None
+        model.fit(X, Y)
+
+        self.estimator_ = model
+        self.classes_ = targets.categories
+        self.seen_categories_ = known.categories[seen]
+        self.attribute_names_ = known.attributes
+        self.signatures_ = targets.cells
+        self.class_probabilities_ = p / p.sum()
+        self.attribute_frequencies_ = Y.mean(axis=0)
+        if calibration is not None:
+            self.calibration_ = calibration
+        if hasattr(model, "n_features_in_"):
+            self.n_features_in_ = model.n_features_in_
+        return self
+
+    def decision_function(self, X: Any, signatures: Any = None, probabilities: Any = None) -> NDArray[np.float64]:
+        """How well the signature of each category fits each row; larger is better.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        signatures : DataFrame, mapping or array, optional
+            Other categories than the ones of ``fit``, without training anew.
+        probabilities : mapping or array, optional
+            How likely those categories are; used by ``rule="dap"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_categories)
+            Correlations, shares of agreeing attributes, or logarithms of probabilities up to a constant.
+        """
+        return self._fits(X, *self._targets(signatures, probabilities))
+
+    def predict(self, X: Any, signatures: Any = None, probabilities: Any = None) -> NDArray[Any]:
+        """Predicted categories.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        signatures : DataFrame, mapping or array, optional
+            Other categories than the ones of ``fit``, without training anew.
+        probabilities : mapping or array, optional
+            How likely those categories are; used by ``rule="dap"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        targets, p = self._targets(signatures, probabilities)
+        return np.asarray(targets.categories[self._fits(X, targets, p).argmax(axis=1)])
+
+    def predict_attributes(self, X: Any) -> NDArray[np.int8]:
+        """Predicted attributes, 0/1.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_attributes)
+        """
+        return (self.attribute_scores(X) > 0).astype(np.int8)
+
+    def attribute_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the attributes; positive means the attribute is predicted.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_attributes)
+        """
+        check_is_fitted(self)
+        return _scores(self.estimator_, X, len(self.attribute_names_))
+
+    def _fits(self, X: Any, targets: _Signatures, p: NDArray[np.float64]) -> NDArray[np.float64]:
+        scores = self.attribute_scores(X)
+        if self.rule == "correlation":
+            return np.asarray(_standardised(scores) @ _standardised(targets.signs).T)
+        if self.rule == "hamming":
+            return np.asarray((np.where(scores > 0, 1.0, -1.0) @ targets.signs.T / scores.shape[1] + 1.0) / 2.0)
+        return self._log_probabilities(scores, targets, p)
+
+    def _log_probabilities(
+        self, scores: NDArray[np.float64], targets: _Signatures, p: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        odds = scores * self.calibration_[:, 0] + self.calibration_[:, 1]
+        present, absent = log_expit(odds), log_expit(-odds)
+        # attributes seen always or never say nothing of themselves: their frequency is kept off 0 and 1
+        frequency = np.clip(self.attribute_frequencies_, 1e-3, 1.0 - 1e-3)
+        cells = targets.cells
+        fit = (present - np.log(frequency)) @ cells.T + (absent - np.log1p(-frequency)) @ (1 - cells).T
+        with np.errstate(divide="ignore"):
+            return np.asarray(fit + np.log(p))
+
+    def _targets(self, signatures: Any, probabilities: Any) -> tuple[_Signatures, NDArray[np.float64]]:
+        check_is_fitted(self)
+        if signatures is None:
+            if probabilities is not None:
+                msg = "probabilities were given without signatures. Give the signatures of the same categories."
+                raise InputError(msg)
+            own = _Signatures(self.classes_, self.attribute_names_, self.signatures_)
+            return own, self.class_probabilities_
+        targets = _read_signatures(signatures)
+        if targets.cells.shape[1] != len(self.attribute_names_):
+            msg = (
+                f"signatures have {targets.cells.shape[1]} attributes, but the model was trained on "
+                f"{len(self.attribute_names_)}."
+            )
+            raise InputError(msg)
+        return targets, _read_probabilities(probabilities, targets)
+
+    def _configured(self, Y: NDArray[np.int8], targets: _Signatures, p: NDArray[np.float64]) -> Any:
+        """Return the estimator with prior and class weights of the candidates."""
+        fresh = not self.warm_start or getattr(self, "estimator_", None) is None
+        model = clone(LinearM3L() if self.estimator is None else self.estimator) if fresh else self.estimator_
+        settings: dict[str, Any] = {}
+        if self.use_prior:
+            settings["prior"] = priors.LowRankPrior(np.ascontiguousarray((targets.signs * np.sqrt(p)[:, None]).T))
+        if self.use_frequencies:
+            settings["class_weight"] = priors.class_weights(Y, p @ targets.cells)
+        if self.warm_start:
+            settings["warm_start"] = True
+        names = model.get_params()
+        for name, value in settings.items():
+            owners = [key for key in names if key == name or key.endswith(f"__{name}")]
+            if len(owners) != 1:
+                switch = {"prior": "use_prior", "class_weight": "use_frequencies"}.get(name, name)
+                found = "none" if not owners else ", ".join(owners)
+                msg = (
+                    f"The estimator {type(model).__name__} must have one parameter {name!r}; found {found}. Use "
+                    f"LinearM3L or KernelM3L, or set {switch}=False."
+                )
+                raise InputError(msg)
+            model.set_params(**{owners[0]: value})
+        return model
+
+    def _calibrate(self, model: Any, X: Any, Y: NDArray[np.int8], categories: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Log odds of each attribute as a line in its score, on rows of categories left out in turn."""
+        n_seen = len(np.unique(categories))
+        if n_seen < 2:
+            msg = f"rule='dap' calibrates on categories left out of training; got {n_seen} seen. Use another rule."
+            raise InputError(msg)
+        folds = CategoryKFold(min(CALIBRATION_FOLDS, n_seen), random_state=0)
+        scores = np.empty(Y.shape)
+        rows = X.tocsr() if sp.issparse(X) else X
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*[Cc]onstant predictions", category=UserWarning)
+            for train, test in folds.split(np.zeros(len(Y)), categories):
+                part = clone(model).fit(_take(rows, train), Y[train])
+                scores[test] = _scores(part, _take(rows, test), Y.shape[1])
+        return np.array([_line(scores[:, j], Y[:, j]) for j in range(Y.shape[1])])
+
+
+class CategoryKFold(BaseCrossValidator):
+    """K folds of whole categories: those of the test part have no rows in the training part.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds.
+    seen_share : float in [0, 1), default=0.0
+        Share of the rows of the training categories that are kept for testing too, as the harmonic mean of seen and
+        unseen categories needs.
+    random_state : int, RandomState or None, default=None
+        Which categories go together, and which rows are kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multimargin.zero_shot import CategoryKFold
+    >>> y = np.array(["cat", "cat", "dog", "owl", "owl", "owl"])
+    >>> [sorted(set(y[test].tolist())) for _, test in CategoryKFold(3, random_state=0).split(y, y)]
+    [['owl'], ['dog'], ['cat']]
+    """
+
+    def __init__(self, n_splits: int = 5, *, seen_share: float = 0.0, random_state: Any = None):
+        self.n_splits = n_splits
+        self.seen_share = seen_share
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : ignored
+
+        Returns
+        -------
+        int
+        """
+        return self.n_splits
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Yield the training and the test rows of each fold.
+
+        Parameters
+        ----------
+        X : ignored
+        y : array of shape (n_samples,)
+            Categories of the rows.
+        groups : ignored
+        """
+        names, category = np.unique(np.asarray(y), return_inverse=True)
+        if not isinstance(self.n_splits, Integral) or not 2 <= self.n_splits <= len(names):
+            msg = f"n_splits must lie between 2 and the {len(names)} categories of y; got {self.n_splits}."
+            raise InputError(msg)
+        if not 0.0 <= self.seen_share < 1.0:
+            msg = f"seen_share must lie in [0, 1); got {self.seen_share}."
+            raise InputError(msg)
+        random = check_random_state(self.random_state)
+        fold_of = np.empty(len(names), dtype=np.intp)
+        fold_of[random.permutation(len(names))] = np.arange(len(names)) % self.n_splits
+        kept = random.random_sample(len(category)) < self.seen_share
+        for fold in range(self.n_splits):
+            test = (fold_of[category] == fold) | kept
+            yield np.flatnonzero(~test), np.flatnonzero(test)
+
+
+def per_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """Mean over the categories of y_true of the share of their rows that are predicted right.
+
+    Parameters
+    ----------
+    y_true, y_pred : array of shape (n_samples,)
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from multimargin.zero_shot import per_class_accuracy
+    >>> per_class_accuracy(["a", "a", "a", "b"], ["a", "a", "a", "c"])
+    0.5
+    """
+    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
+    if truth.shape != predicted.shape or truth.ndim != 1 or not len(truth):
+        msg = f"y_true and y_pred must be 1-D, of the same length, not empty; got {truth.shape} and {predicted.shape}."
+        raise InputError(msg)
+    _, category = np.unique(truth, return_inverse=True)
+    right = np.bincount(category, weights=truth == predicted)
+    return float(np.mean(right / np.bincount(category)))
+
+
+def harmonic_mean_accuracy(y_true: ArrayLike, y_pred: ArrayLike, seen: ArrayLike) -> float:
+    """Harmonic mean of the per-class accuracies of the seen and of the unseen categories.
+
+    Parameters
+    ----------
+    y_true, y_pred : array of shape (n_samples,)
+    seen : array
+        Categories that had training rows.
+
+    Returns
+    -------
+    float
+        0 if either accuracy is.
+
+    Examples
+    --------
+    >>> from multimargin.zero_shot import harmonic_mean_accuracy
+    >>> harmonic_mean_accuracy(["a", "a", "b", "b"], ["a", "b", "b", "b"], seen=["a"])
+    0.6666666666666666
+    """
+    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
+    known = np.isin(truth, np.asarray(seen))
+    if known.all() or not known.any():
+        which = "unseen" if known.all() else "seen"
+        msg = f"The harmonic mean needs rows of seen and of unseen categories; y_true has no {which} one."
+        raise InputError(msg)
+    parts = [per_class_accuracy(truth[rows], predicted[rows]) for rows in (known, ~known)]
+    return 0.0 if min(parts) == 0 else float(2.0 * parts[0] * parts[1] / (parts[0] + parts[1]))
+
+
+def per_class_scorer(model: Any, X: Any, y: Any) -> float:
+    """Scorer for scikit-learn: :func:`per_class_accuracy` of the predictions.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    X : rows
+    y : categories of the rows
+
+    Returns
+    -------
+    float
+    """
+    return per_class_accuracy(y, model.predict(X))
+
+
+def harmonic_mean_scorer(model: Any, X: Any, y: Any) -> float:
+    """Scorer for scikit-learn: :func:`harmonic_mean_accuracy`, the model telling which categories it has seen.
+
+    Parameters
+    ----------
+    model : fitted ZeroShotClassifier, or a pipeline that ends in one
+        With ``candidates="all"``.
+    X : rows
+    y : categories of the rows; see ``seen_share`` of :class:`CategoryKFold`
+
+    Returns
+    -------
+    float
+    """
+    last = model[-1] if hasattr(model, "steps") else model
+    return harmonic_mean_accuracy(y, model.predict(X), last.seen_categories_)
+
+
+def _read_signatures(signatures: Any) -> _Signatures:
+    if signatures is None:
+        msg = "signatures must be given: the attributes of every category, seen and unseen."
+        raise InputError(msg)
+    if isinstance(signatures, Mapping):
+        categories = _names(signatures)
+        signatures = np.array([np.asarray(row) for row in signatures.values()])
+    elif hasattr(signatures, "columns"):
+        categories = _names(signatures.index)
+    else:
+        categories = np.arange(_length(signatures))
+    labels = read_labels(signatures, subject="signatures")
+    if labels.missing is not None:
+        msg = "signatures must be complete; got NaN cells. Fill them, or leave the category out."
+        raise InputError(msg)
+    if len(set(categories.tolist())) < len(categories):
+        msg = "signatures name a category twice. Give every category one row."
+        raise InputError(msg)
+    return _Signatures(categories, labels.names, labels.positives.toarray().astype(np.int8))
+
+
+def _names(items: Any) -> NDArray[Any]:
+    """Return names as a plain array of numbers or texts, in their order."""
+    return np.asarray(list(items))
+
+
+def _read_probabilities(probabilities: Any, known: _Signatures) -> NDArray[np.float64]:
+    n = len(known.categories)
+    if probabilities is None:
+        return np.full(n, 1.0 / n)
+    if isinstance(probabilities, Mapping):
+        probabilities = [probabilities.get(name, 0.0) for name in known.categories.tolist()]
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.shape != (n,) or not np.all(np.isfinite(p)) or np.any(p < 0) or p.sum() <= 0:
+        msg = (
+            f"probabilities must be {n} non-negative numbers, one per category, not all zero; got shape {p.shape} with "
+            f"minimum {p.min() if p.size else None}."
+        )
+        raise InputError(msg)
+    return np.asarray(p / p.sum(), dtype=np.float64)
+
+
+def _positions(y: Any, known: _Signatures) -> NDArray[np.intp]:
+    """Rows of the signature matrix that belong to the categories y."""
+    position = {name: k for k, name in enumerate(known.categories.tolist())}
+    values = np.asarray(y)
+    if values.ndim != 1:
+        msg = f"y must be a 1-D array with the category of every row; got shape {values.shape}."
+        raise InputError(msg)
+    unknown = [name for name in np.unique(values).tolist() if name not in position]
+    if unknown:
+        msg = f"y has the category {unknown[0]!r}, which has no signature. Add a row for it to signatures."
+        raise InputError(msg)
+    return np.array([position[name] for name in values.tolist()], dtype=np.intp)
+
+
+def _scores(model: Any, X: Any, n_attributes: int) -> NDArray[np.float64]:
+    scores = np.asarray(model.decision_function(X), dtype=np.float64)
+    return np.asarray(scores.reshape(-1, n_attributes))
+
+
+def _standardised(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows with mean 0 and length 1; constant ones become 0."""
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    return np.asarray(np.divide(centred, length, out=np.zeros_like(centred), where=length > 0))
+
+
+def _line(scores: NDArray[np.float64], y: NDArray[np.int8]) -> tuple[float, float]:
+    """Platt's calibration: a logistic regression of the attribute on its score, never decreasing."""
+    if y.min() == y.max():
+        return 0.0, float(np.log((y.sum() + 1.0) / (len(y) - y.sum() + 1.0)))
+    scale = float(scores.std()) or 1.0
+    model = LogisticRegression(C=1.0).fit(scores[:, None] / scale, y)
+    slope, offset = float(model.coef_[0, 0]) / scale, float(model.intercept_[0])
+    if slope < 0:  # worse than nothing on unseen categories: fall back to the frequency
+        return 0.0, float(np.log(y.mean() / (1.0 - y.mean())))
+    return slope, offset
+
+
+def _take(X: Any, rows: NDArray[np.intp]) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
+
+
+def _length(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _one_of(name: str, value: Any, options: Sequence[str]) -> None:
+    if value not in options:
+        msg = f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}."
+        raise InputError(msg)
