@@ -424,6 +424,29 @@ def test_what_cannot_work_is_refused(rng, Estimator, parameters, words):
         Estimator(**parameters).fit(X, Y)
 
 
+def test_what_does_not_fit_is_refused(rng, monkeypatch):
+    X, Y = make_problem(rng)
+    monkeypatch.setattr("multimargin.estimators.separation.MOST_ROWS", 10)
+    with pytest.raises(InputError, match="all 24 training rows"):
+        CalibratedSeparationClassifier(kernel="rbf").fit(X, Y)
+    monkeypatch.setattr("multimargin.label_kernels.MOST_ATOMS", 3)
+    with pytest.raises(InputError, match="distinct label sets"):
+        OutputKernelClassifier(label_kernel="jaccard").fit(X, Y)
+    OutputKernelClassifier(solver="rows").fit(X, Y)
+
+
+@pytest.mark.parametrize("label_kernel", ["poly", "jaccard"])
+def test_more_weights_than_rows_makes_no_difference(rng, monkeypatch, label_kernel):
+    """Many features: the solver works with a factor of the Gram matrix instead."""
+    X, Y = rng.normal(size=(12, 40)), make_problem(rng, n=12)[1]
+    options = {"label_kernel": label_kernel, "solver": "rows", **EXACT}
+    a = OutputKernelClassifier(**options).fit(X, Y)
+    monkeypatch.setattr("multimargin.estimators._separation.MOST_WEIGHTS", 10)
+    b = OutputKernelClassifier(**options).fit(sp.csr_array(X), Y)
+    assert a.certificate_.primal == pytest.approx(b.certificate_.primal, rel=1e-9)
+    np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=8 * tight(a, X))
+
+
 def test_fallback_needs_several_labels(rng):
     X, Y = make_problem(rng)
     with pytest.raises(InputError, match="only label everywhere"):

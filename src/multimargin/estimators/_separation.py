@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.estimators._base import Problem, Solution
-from multimargin.kernels import gram_factor
+from multimargin.kernels import InputKernel, gram_factor
 from multimargin.label_kernels import LabelAtoms, pack_sets
 
 __all__ = ["Limits", "SeparationProblem", "known_labels", "solve_separation"]
@@ -29,6 +29,7 @@ __all__ = ["Limits", "SeparationProblem", "known_labels", "solve_separation"]
 ADMM_CELLS = 1_000_000
 ADMM_ROWS = 2000
 ROW_PASSES = 2000
+MOST_WEIGHTS = 64_000_000  # of a linear model, before its Gram matrix is used instead
 CHECK_EVERY = 10
 
 Report = Callable[[int, float, float | None, float | None], bool]
@@ -148,16 +149,20 @@ def solve_separation(
 def _solve_rows(
     problem: SeparationProblem, limits: Limits, monitor: Report, start: sp.csr_array | None
 ) -> tuple[sp.csr_array, Solution]:
-    inputs = problem.X if problem.K is None else gram_factor(problem.K)
+    features = problem.atoms.features()
+    K = problem.K
+    if K is None and _n_weights(features, problem) > MOST_WEIGHTS and problem.n_rows < problem.X.shape[1]:
+        K = InputKernel("linear")(problem.X, problem.X) + problem.bias**2
+    inputs = problem.X if K is None else gram_factor(K)
     result = _core.fit_separation(
         rows=native_rows(inputs),
         sets=problem.atoms.bits(),
         n_labels=problem.atoms.n_labels,
-        features=problem.atoms.features(),
+        features=features,
         positive=pack_sets(problem.positives),
         negative=pack_sets(problem.negatives),
         cost=problem.cost,
-        bias=problem.bias if problem.K is None else 0.0,
+        bias=problem.bias if K is None else 0.0,
         start=None
         if start is None
         else (start.indptr.astype(np.int64), start.indices.astype(np.int32), start.data.astype(np.float64)),
@@ -172,6 +177,12 @@ def _solve_rows(
     D = sp.csr_array((values, atoms, offsets), shape=(problem.n_rows, len(problem.atoms)))
     D.sort_indices()
     return D, Solution(result["primal"], result["dual"], result["passes"], result["status"])
+
+
+def _n_weights(features: Any, problem: SeparationProblem) -> int:
+    """Size of the state of the native solver, about."""
+    rows = 3 * problem.atoms.n_labels + features[5] if isinstance(features, tuple) else features.shape[1]
+    return int(rows) * (int(problem.X.shape[1]) + 1)
 
 
 def native_rows(X: Any) -> _core.Rows:
