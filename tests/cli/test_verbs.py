@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from multimargin import datasets, metrics, persistence
 from multimargin.cli._app import app
 from multimargin.cli._output import _share_closed
-from multimargin.estimators import LinearM3L
+from multimargin.estimators import REGISTRY, LinearM3L
 
 from .conftest import FEATURES, LABELS, csv, libsvm, sample
 
@@ -91,9 +91,9 @@ def test_the_same_command_gives_the_same_file(folder: Path, run: Run) -> None:
 
 
 def test_list_models_shows_every_parameter(run: Run) -> None:
-    (entry,) = json.loads(run("fit", "--list-models", "--json").out)
-    assert entry["name"] == "linear-m3l"
-    assert entry["parameters"]["C"] == 1.0
+    entries = {entry["name"]: entry for entry in json.loads(run("fit", "--list-models", "--json").out)}
+    assert set(entries) == set(REGISTRY)
+    assert entries["linear-m3l"]["parameters"]["C"] == 1.0
     assert "-p C=1.0" in run("fit", "--list-models").out
 
 

@@ -91,6 +91,17 @@ def test_prior_loss_equals_cvxpy(rng):
         assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
 
 
+def test_factor_and_diagonal_multiplied_out_or_not(rng, monkeypatch):
+    """Few labels take the dense path, many the factored one: the same answer."""
+    X, Y = make_problem(rng)
+    prior = make_priors(rng)["factor and diagonal"]
+    dense = LinearM3L(prior=prior, **EXACT).fit(X, Y)
+    monkeypatch.setattr("multimargin.estimators.m3l.DENSE_PRIOR_LABELS", 0)
+    factored = LinearM3L(prior=prior, **EXACT).fit(X, Y)
+    assert factored.certificate_.primal == pytest.approx(dense.certificate_.primal, rel=1e-8)
+    np.testing.assert_allclose(factored.coef_, dense.coef_, atol=1e-4)
+
+
 def test_prior_loss_needs_diagonal_dominance(rng):
     X, Y = make_problem(rng)
     with pytest.raises(InputError, match="label 0.*diagonal"):

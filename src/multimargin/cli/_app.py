@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import datasets, demo, evaluate, fit, predict
+from . import datasets, demo, evaluate, fit, predict, reproduce
 
 __all__ = ["app"]
 
@@ -29,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, fit, predict, evaluate, datasets):
+for verb in (demo, fit, predict, evaluate, reproduce, datasets):
     app.command(verb.__name__.rpartition(".")[2], help=_paragraphs(verb.HELP))(verb.run)
 
 
