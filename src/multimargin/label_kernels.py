@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 BLOCK_CELLS = 4_000_000
+MOST_ATOMS = 12_000  # for kernels that need a matrix between all of them
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,7 @@ class LabelAtoms:
     @cached_property
     def normalized_gram(self) -> NDArray[np.float64]:
         r"""Matrix of :math:`\kappa(s_j, s_k) / (a_j a_k)`."""
+        _check_number(len(self))
         return np.asarray(self.kernel(self.sets, self.sets) / np.outer(self.a, self.a))
 
     def coupling(self) -> NDArray[np.float64]:
@@ -347,6 +349,7 @@ def label_atoms(
     units = sp.csr_array(sp.identity(n_labels, format="csr"))
     sets = sp.csr_array(sp.vstack([units, larger[np.sort(first)]], format="csr"))
     if isinstance(kernel, FunctionKernel):
+        _check_number(sets.shape[0])
         _check_admissible(kernel(sets, sets), sets)
     larger_counts = np.bincount(group.ravel(), weights=counts[sizes > 1], minlength=len(first))[order]
     multiplicity = np.concatenate([multiplicity, larger_counts])
@@ -394,6 +397,15 @@ def _complemented(sets: sp.csr_array, complement: NDArray[np.bool_]) -> sp.csr_a
         for rows in _blocks(sets.shape[0], sets.shape[1])
     ]
     return sp.csr_array(sp.vstack(parts, format="csr")).astype(np.float64)
+
+
+def _check_number(n_atoms: int) -> None:
+    if n_atoms > MOST_ATOMS:
+        msg = (
+            f"This label kernel needs a matrix between all {n_atoms} distinct label sets ({n_atoms**2 * 8 / 2**30:.1f} "
+            f"GiB); at most {MOST_ATOMS} are allowed. Use label_kernel='poly' with degree 1 or 2, or fewer rows."
+        )
+        raise InputError(msg)
 
 
 def _check_admissible(Q: NDArray[np.float64], sets: sp.csr_array) -> None:

@@ -321,9 +321,9 @@ def test_fallback_gives_every_row_a_label(rng, Estimator):
     X, Y = make_problem(rng)
     Y[:, 3] = 0  # constant: never the fallback
     with pytest.warns(UserWarning, match="label 3"):
-        plain = Estimator(C=0.01).fit(X, Y)
+        plain = Estimator(C=0.01, random_state=0).fit(X, Y)
     with pytest.warns(UserWarning, match="label 3"):
-        model = Estimator(C=0.01, fallback="top1").fit(X, Y)
+        model = Estimator(C=0.01, fallback="top1", random_state=0).fit(X, Y)
     empty = ~plain.predict(X).any(axis=1)
     assert empty.any()
     prediction = model.predict(X)
@@ -370,6 +370,22 @@ def test_many_labels_keep_pairs_of_complements_right(rng):
     np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=tight(a, X) + tight(b, X, 2.0))
 
 
+@pytest.mark.parametrize("Estimator", BOTH)
+def test_small_problems_are_handed_over_without_a_break(rng, monkeypatch, Estimator):
+    X, Y = make_problem(rng)
+    monkeypatch.setattr("multimargin.estimators._separation.ROW_PASSES", 5)
+    seen = []
+    model = Estimator(callback=lambda p: seen.append(p.pass_), **EXACT).fit(X, Y)
+    assert seen == list(range(1, model.n_iter_ + 1))
+    assert model.n_iter_ > 5
+    history = model.history_
+    assert history.pass_[-1] == model.n_iter_
+    assert np.all(np.diff(history.time) >= 0)
+    assert np.all(history.primal >= history.dual)
+    rows = Estimator(solver="rows", **EXACT).fit(X, Y)
+    assert model.certificate_.primal == pytest.approx(rows.certificate_.primal, rel=1e-9)
+
+
 def test_projection_is_the_nearest_point(rng):
     values, signs = rng.normal(size=(40, 9)), rng.integers(-1, 2, size=(40, 9)).astype(np.int8)
     cost = rng.random(40) + 0.1
@@ -406,6 +422,29 @@ def test_what_cannot_work_is_refused(rng, Estimator, parameters, words):
     X, Y = make_problem(rng)
     with pytest.raises(ValueError, match=words):
         Estimator(**parameters).fit(X, Y)
+
+
+def test_what_does_not_fit_is_refused(rng, monkeypatch):
+    X, Y = make_problem(rng)
+    monkeypatch.setattr("multimargin.estimators.separation.MOST_ROWS", 10)
+    with pytest.raises(InputError, match="all 24 training rows"):
+        CalibratedSeparationClassifier(kernel="rbf").fit(X, Y)
+    monkeypatch.setattr("multimargin.label_kernels.MOST_ATOMS", 3)
+    with pytest.raises(InputError, match="distinct label sets"):
+        OutputKernelClassifier(label_kernel="jaccard").fit(X, Y)
+    OutputKernelClassifier(solver="rows").fit(X, Y)
+
+
+@pytest.mark.parametrize("label_kernel", ["poly", "jaccard"])
+def test_more_weights_than_rows_makes_no_difference(rng, monkeypatch, label_kernel):
+    """Many features: the solver works with a factor of the Gram matrix instead."""
+    X, Y = rng.normal(size=(12, 40)), make_problem(rng, n=12)[1]
+    options = {"label_kernel": label_kernel, "solver": "rows", **EXACT}
+    a = OutputKernelClassifier(**options).fit(X, Y)
+    monkeypatch.setattr("multimargin.estimators._separation.MOST_WEIGHTS", 10)
+    b = OutputKernelClassifier(**options).fit(sp.csr_array(X), Y)
+    assert a.certificate_.primal == pytest.approx(b.certificate_.primal, rel=1e-9)
+    np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=8 * tight(a, X))
 
 
 def test_fallback_needs_several_labels(rng):

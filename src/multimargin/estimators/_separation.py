@@ -8,26 +8,31 @@ every pass costs :math:`t n (t + n)` for t rows and n atoms.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.estimators._base import Problem, Solution
-from multimargin.estimators._monitor import Monitor
-from multimargin.kernels import gram_factor
+from multimargin.kernels import InputKernel, gram_factor
 from multimargin.label_kernels import LabelAtoms, pack_sets
 
-__all__ = ["Limits", "SeparationProblem", "choose_solver", "known_labels", "solve_separation"]
+__all__ = ["Limits", "SeparationProblem", "known_labels", "solve_separation"]
 
 ADMM_CELLS = 1_000_000
 ADMM_ROWS = 2000
+ROW_PASSES = 2000
+MOST_WEIGHTS = 64_000_000  # of a linear model, before its Gram matrix is used instead
 CHECK_EVERY = 10
+
+Report = Callable[[int, float, float | None, float | None], bool]
 
 
 @dataclass(frozen=True)
@@ -112,35 +117,52 @@ def known_labels(problem: Problem, columns: NDArray[np.intp]) -> tuple[sp.csr_ar
     return sp.csr_array(positives), sp.csr_array(negatives)
 
 
-def choose_solver(solver: str, n_rows: int, n_atoms: int) -> str:
-    """Name of the solver; ``"auto"`` decides by size."""
-    if solver != "auto":
-        return solver
-    return "admm" if n_rows <= ADMM_ROWS and n_rows * n_atoms <= ADMM_CELLS else "rows"
-
-
 def solve_separation(
-    problem: SeparationProblem, solver: str, limits: Limits, monitor: Monitor, start: sp.csr_array | None = None
+    problem: SeparationProblem, solver: str, limits: Limits, monitor: Report, start: sp.csr_array | None = None
 ) -> tuple[sp.csr_array, Solution]:
-    """Dual variables D (n_samples, n_atoms) at which the duality gap is small, and their certificate."""
-    if choose_solver(solver, problem.n_rows, len(problem.atoms)) == "admm":
+    """Dual variables D (n_samples, n_atoms) at which the duality gap is small, and their certificate.
+
+    ``"auto"`` begins with ``"rows"``; where that has not converged after many passes, as on badly scaled inputs, and
+    the matrices are small, ``"admm"`` goes on from there.
+    """
+    if solver == "admm":
         return _solve_admm(problem, limits, monitor, start)
-    return _solve_rows(problem, limits, monitor, start)
+    small = problem.n_rows <= ADMM_ROWS and problem.n_rows * len(problem.atoms) <= ADMM_CELLS
+    if solver == "rows" or not small or limits.max_iter <= ROW_PASSES:
+        return _solve_rows(problem, limits, monitor, start)
+    began = time.monotonic()
+    D, first = _solve_rows(problem, replace(limits, max_iter=ROW_PASSES), monitor, start)
+    if first.status != "max_iter":
+        return D, first
+    spent = time.monotonic() - began
+    rest = replace(limits, max_iter=limits.max_iter - ROW_PASSES)
+    if limits.time_limit is not None:
+        rest = replace(rest, time_limit=max(limits.time_limit - spent, 0.0))
+
+    def later(pass_: int, seconds: float, primal: float | None, dual: float | None) -> bool:
+        return monitor(ROW_PASSES + pass_, spent + seconds, primal, dual)
+
+    D, second = _solve_admm(problem, rest, later, D)
+    return D, replace(second, passes=ROW_PASSES + second.passes)
 
 
 def _solve_rows(
-    problem: SeparationProblem, limits: Limits, monitor: Monitor, start: sp.csr_array | None
+    problem: SeparationProblem, limits: Limits, monitor: Report, start: sp.csr_array | None
 ) -> tuple[sp.csr_array, Solution]:
-    inputs = problem.X if problem.K is None else gram_factor(problem.K)
+    features = problem.atoms.features()
+    K = problem.K
+    if K is None and _n_weights(features, problem) > MOST_WEIGHTS and problem.n_rows < problem.X.shape[1]:
+        K = InputKernel("linear")(problem.X, problem.X) + problem.bias**2
+    inputs = problem.X if K is None else gram_factor(K)
     result = _core.fit_separation(
         rows=native_rows(inputs),
         sets=problem.atoms.bits(),
         n_labels=problem.atoms.n_labels,
-        features=problem.atoms.features(),
+        features=features,
         positive=pack_sets(problem.positives),
         negative=pack_sets(problem.negatives),
         cost=problem.cost,
-        bias=problem.bias if problem.K is None else 0.0,
+        bias=problem.bias if K is None else 0.0,
         start=None
         if start is None
         else (start.indptr.astype(np.int64), start.indices.astype(np.int32), start.data.astype(np.float64)),
@@ -157,6 +179,12 @@ def _solve_rows(
     return D, Solution(result["primal"], result["dual"], result["passes"], result["status"])
 
 
+def _n_weights(features: Any, problem: SeparationProblem) -> int:
+    """Size of the state of the native solver, about."""
+    rows = 3 * problem.atoms.n_labels + features[5] if isinstance(features, tuple) else features.shape[1]
+    return int(rows) * (int(problem.X.shape[1]) + 1)
+
+
 def native_rows(X: Any) -> _core.Rows:
     """X for the native core."""
     if sp.issparse(X):
@@ -165,7 +193,14 @@ def native_rows(X: Any) -> _core.Rows:
 
 
 def _solve_admm(
-    problem: SeparationProblem, limits: Limits, monitor: Monitor, start: sp.csr_array | None
+    problem: SeparationProblem, limits: Limits, monitor: Report, start: sp.csr_array | None
+) -> tuple[sp.csr_array, Solution]:
+    with threadpool_limits(1, user_api="blas"):  # products are small, and their bits must not depend on threads
+        return _admm(problem, limits, monitor, start)
+
+
+def _admm(
+    problem: SeparationProblem, limits: Limits, monitor: Report, start: sp.csr_array | None
 ) -> tuple[sp.csr_array, Solution]:
     r"""Alternating direction method of multipliers.
 

@@ -20,6 +20,8 @@ from multimargin.label_kernels import LabelAtoms, check_label_kernel, label_atom
 
 __all__ = ["CalibratedSeparationClassifier", "OutputKernelClassifier"]
 
+MOST_ROWS = 20_000  # for kernels of the inputs
+
 
 class _SeparationModel(MultilabelClassifier):
     """What the two estimators share: everything but their atoms."""
@@ -80,6 +82,13 @@ class _SeparationModel(MultilabelClassifier):
             msg = (
                 f"kernel='precomputed' needs the square matrix of kernel values between training rows; X has shape "
                 f"{problem.X.shape}. Give kernel values, or name a kernel."
+            )
+            raise InputError(msg)
+        if self.kernel != "linear" and n_rows > MOST_ROWS:
+            msg = (
+                f"kernel={self.kernel!r} needs the matrix of kernel values between all {n_rows} training rows "
+                f"({n_rows**2 * 8 / 2**30:.1f} GiB); at most {MOST_ROWS} rows are allowed. Use kernel='linear', "
+                "approximate the kernel (sklearn.kernel_approximation), or train on fewer rows."
             )
             raise InputError(msg)
         if self.fallback == "top1" and problem.labels.n_labels == 1:
@@ -245,8 +254,9 @@ class CalibratedSeparationClassifier(_SeparationModel):
     fallback : {"none", "top1"}, default="none"
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
     solver : {"auto", "rows", "admm"}, default="auto"
-        ``"rows"`` visits row after row and suits large data; ``"admm"`` works with whole matrices and suits up to about
-        2000 rows, also badly scaled ones. ``"auto"`` chooses by size. Both reach the same optimum.
+        ``"rows"`` visits row after row and takes any number of them; ``"admm"`` works with whole matrices, for up to
+        about 2000 rows, and minds bad scaling less. ``"auto"`` begins with the first, and on small data goes on with
+        the second if 2000 passes were not enough. Both reach the same optimum.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=5000
@@ -418,8 +428,9 @@ class OutputKernelClassifier(_SeparationModel):
     fallback : {"none", "top1"}, default="none"
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
     solver : {"auto", "rows", "admm"}, default="auto"
-        ``"rows"`` visits row after row and suits large data; ``"admm"`` works with whole matrices and suits up to about
-        2000 rows, also badly scaled ones. ``"auto"`` chooses by size. Both reach the same optimum.
+        ``"rows"`` visits row after row and takes any number of them; ``"admm"`` works with whole matrices, for up to
+        about 2000 rows, and minds bad scaling less. ``"auto"`` begins with the first, and on small data goes on with
+        the second if 2000 passes were not enough. Both reach the same optimum.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=5000
