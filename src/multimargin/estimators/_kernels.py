@@ -16,7 +16,7 @@ from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.estimators._base import native_rows
 
-__all__ = ["KERNELS", "Kernel", "check_kernel", "for_blocks", "gram_matrix", "make_kernel", "resolve_gamma"]
+__all__ = ["KERNELS", "Kernel", "check_kernel", "for_blocks", "gram_matrix", "make_kernel"]
 
 KERNELS = frozenset(
     {"linear", "rbf", "poly", "sigmoid", "laplacian", "chi2", "additive_chi2", "precomputed"},
@@ -233,22 +233,6 @@ def make_kernel(kernel: Any, Z: Any, dtype: Any, gamma: float, degree: float, co
     if kernel == "precomputed":
         return _Precomputed(Z, dtype)
     return _FeatureSums(Z, dtype, kernel, gamma)
-
-
-def resolve_gamma(gamma: Any, X: Any, kernel: Any) -> float:
-    """Return gamma as a number; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features."""
-    if not isinstance(gamma, str):
-        return float(gamma)
-    if callable(kernel) or kernel == "precomputed":
-        return 1.0  # not used
-    if gamma == "auto":
-        return float(1.0 / X.shape[1])
-    if sp.issparse(X):
-        mean = float(X.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
-        variance = float(np.square(X.data, dtype=np.float64).sum()) / (X.shape[0] * X.shape[1]) - mean**2
-    else:
-        variance = float(X.var(dtype=np.float64))
-    return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
 
 
 def gram_matrix(kernel: Kernel, X: Any, n_jobs: int) -> NDArray[Any]:
