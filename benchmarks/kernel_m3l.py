@@ -87,7 +87,7 @@ def against_libsvm(name: str, n: int, n_sample: int, n_jobs: int) -> dict[str, A
         layouts = [layout]  # the layout that won on the first label
         peer_seconds.append(seconds)
         beta = np.zeros(n)
-        beta[svc.support_] = svc.dual_coef_[0]
+        beta[svc.support_] = svc.dual_coef_.toarray()[0] if sp.issparse(svc.dual_coef_) else svc.dual_coef_[0]
         f = K @ beta
         peer_values.append(primal(f, float(beta @ f), 2.0 * Y[:, label] - 1, None))
         tol = TOLERANCES[k % len(TOLERANCES)]

@@ -202,6 +202,7 @@ def label_attraction(model: Any, max_labels: int = 40, ax: Axes | None = None) -
 
 def _draw_network(ax: Axes, names: list[str], total: NDArray[Any], pairs: list[tuple[int, int, float]]) -> None:
     from matplotlib.collections import LineCollection
+    from matplotlib.patheffects import withStroke
 
     at = _spring_layout(len(names), pairs)
     strongest = max((w for *_, w in pairs), default=1.0)
@@ -226,6 +227,7 @@ def _draw_network(ax: Axes, names: list[str], total: NDArray[Any], pairs: list[t
             ha="center",
             color=INK,
             fontsize=float(np.clip(11 - len(names) / 8, 6, 10)),
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
             zorder=3,
         )
     ax.margins(0.12)

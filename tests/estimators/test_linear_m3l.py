@@ -91,6 +91,17 @@ def test_prior_loss_equals_cvxpy(rng):
         assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
 
 
+def test_factor_and_diagonal_multiplied_out_or_not(rng, monkeypatch):
+    """Few labels take the dense path, many the factored one: the same answer."""
+    X, Y = make_problem(rng)
+    prior = make_priors(rng)["factor and diagonal"]
+    dense = LinearM3L(prior=prior, **EXACT).fit(X, Y)
+    monkeypatch.setattr("multimargin.estimators.m3l.DENSE_PRIOR_LABELS", 0)
+    factored = LinearM3L(prior=prior, **EXACT).fit(X, Y)
+    assert factored.certificate_.primal == pytest.approx(dense.certificate_.primal, rel=1e-8)
+    np.testing.assert_allclose(factored.coef_, dense.coef_, atol=1e-4)
+
+
 def test_prior_loss_needs_diagonal_dominance(rng):
     X, Y = make_problem(rng)
     with pytest.raises(InputError, match="label 0.*diagonal"):
@@ -256,3 +267,61 @@ def test_real_data_reaches_its_tolerance_on_both_layouts(data_home):
     sparse = LinearM3L(tol=1e-3, random_state=0).fit(sp.csr_array(scene.X_train), scene.Y_train)
     assert dense.certificate_.converged
     assert dense.certificate_.primal == pytest.approx(sparse.certificate_.primal, rel=2e-3)
+
+
+def impatient(monkeypatch):
+    """Hand every problem to the Newton finish as soon as it may take over."""
+    monkeypatch.setattr("multimargin.estimators.m3l.NEWTON_PATIENCE", {"dense": 0.0, "sparse": 0.0})
+    monkeypatch.setattr("multimargin.estimators.m3l.NEWTON_PATIENCE_COUPLED", 0.0)
+
+
+@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_both_solvers_find_the_same_optimum(rng, monkeypatch, name, kind):
+    X, Y = make_problem(rng, n=90)
+    prior = make_priors(rng)[name]
+    weight = rng.random(Y.shape) + 0.5
+    unknown = np.where(rng.random(Y.shape) < 0.1, np.nan, Y)
+    ascent = LinearM3L(prior=prior, **EXACT)
+    monkeypatch.setattr(ascent, "_patience", lambda _: np.inf)
+    ascent.fit(kind(X), unknown, sample_weight=weight)
+    impatient(monkeypatch)
+    newton = LinearM3L(prior=prior, n_jobs=2, **EXACT).fit(kind(X), unknown, sample_weight=weight)
+    assert newton.certificate_.converged
+    assert newton.n_iter_ < ascent.n_iter_
+    assert newton.certificate_.primal == pytest.approx(ascent.certificate_.primal, rel=1e-8)
+    np.testing.assert_allclose(newton.coef_, ascent.coef_, atol=1e-3)
+    assert np.all(newton.history_.primal[-3:] >= newton.history_.dual[-3:])
+
+
+def test_newton_certificate_belongs_to_the_returned_weights(rng, monkeypatch):
+    impatient(monkeypatch)
+    X, Y = make_problem(rng, n=90)
+    for prior in make_priors(rng).values():
+        for data, tolerance in ((X, 1e-9), (X.astype(np.float32), 1e-4)):
+            model = LinearM3L(prior=prior, tol=1e-3, random_state=0).fit(data, Y)
+            value = primal_of(model, data, Y, as_matrix(prior, 5), 1.0)
+            assert value == pytest.approx(model.certificate_.primal, rel=tolerance)
+
+
+def test_limits_and_stops_reach_the_newton_finish(rng, monkeypatch):
+    impatient(monkeypatch)
+    X, Y = make_problem(rng, n=90)
+    seen = []
+    model = LinearM3L(tol=1e-14, callback=lambda p: seen.append(p) or p.pass_ == 11).fit(X, Y)
+    assert [p.pass_ for p in seen] == list(range(1, 12))
+    assert model.n_iter_ == 11
+    with pytest.warns(UserWarning, match="after 10 passes"):
+        LinearM3L(tol=1e-14, max_iter=10).fit(X, Y)
+
+
+def test_trains_from_a_matrix_on_disk(rng, tmp_path):
+    X, Y = make_problem(rng, n=60, d=12)
+    X = sp.csr_matrix(np.where(rng.random(X.shape) < 0.5, X, 0.0).astype(np.float32))
+    for part in ("data", "indices", "indptr"):
+        np.save(tmp_path / f"{part}.npy", getattr(X, part))
+    parts = [np.load(tmp_path / f"{part}.npy", mmap_mode="r") for part in ("data", "indices", "indptr")]
+    mapped = sp.csr_matrix(tuple(parts), shape=X.shape, copy=False)
+    assert np.shares_memory(mapped.data, parts[0])
+    a, b = (LinearM3L(random_state=0).fit(data, Y) for data in (X, mapped))
+    np.testing.assert_array_equal(a.coef_, b.coef_)

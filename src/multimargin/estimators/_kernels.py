@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from multimargin import _core
 from multimargin.errors import InputError
+from multimargin.estimators._base import native_rows
 
 __all__ = ["KERNELS", "Kernel", "check_kernel", "for_blocks", "gram_matrix", "make_kernel", "resolve_gamma"]
 
@@ -356,11 +357,6 @@ def _check_sample(kernel: Any, X: Any, gamma: float, degree: float, coef0: float
             "kernel, or add the size of that eigenvalue to the diagonal of a precomputed one."
         )
         raise InputError(msg)
-
-
-def native_rows(A: Any) -> _core.Rows:
-    """CSR rows for the native core."""
-    return _core.csr_rows(A.data, A.indices.astype(np.int32, copy=False), A.indptr.astype(np.int64), A.shape[1])
 
 
 def _squared_norms(A: Any) -> NDArray[np.float64]:

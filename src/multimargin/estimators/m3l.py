@@ -19,6 +19,8 @@ __all__ = ["LinearM3L"]
 
 DSYEVD = scipy.linalg.cython_lapack.__pyx_capi__["dsyevd"]
 NEWTON_MAX_FEATURES = 1000
+# Up to this many labels, a factor with a diagonal is faster multiplied out.
+DENSE_PRIOR_LABELS = 256
 # Passes of coordinate ascent that cost as much as a typical Newton finish.
 NEWTON_PATIENCE = {"dense": 80.0, "sparse": 400.0}
 NEWTON_PATIENCE_COUPLED = 200.0
@@ -240,6 +242,8 @@ def _native(prior: Prior) -> tuple[Any, ...] | None:
         return None
     if isinstance(prior, LowRankPrior):
         diagonal = np.asarray(prior.diagonal)
+        if diagonal.any() and len(diagonal) <= DENSE_PRIOR_LABELS:
+            return (np.ascontiguousarray(prior.toarray(), dtype=prior.factor.dtype),)
         return prior.factor, np.ascontiguousarray(prior.factor.T), diagonal if diagonal.any() else None
     return (prior,)
 
