@@ -85,6 +85,7 @@ def _tables(folder: Path, paper: str | None, table: str | None) -> list[dict[str
         {"paper": file.parent.name, "table": file.stem, **tomllib.loads(file.read_text(encoding="utf-8"))}
         for file in sorted(folder.glob("*/*.toml"))
     ]
+    entries = [entry for entry in entries if "experiment" in entry]  # others only record what was published
     for key, wanted in (("paper", paper), ("table", table)):
         if wanted is None:
             continue
