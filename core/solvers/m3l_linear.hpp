@@ -75,12 +75,13 @@ MULTIMARGIN_INLINE T step_length(T curvature) {
 //   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
 //   Evaluation evaluate(share, control)   exact P and D; reactivates variables whose share of the gap exceeds `share`
 
-// Passes that coordinate ascent still needs at its present rate, from the estimated gaps of the last passes.
+// Passes that coordinate ascent still needs at its present rate: that of the estimated gap over the last half of its
+// passes, since the estimates are noisy.
 inline double passes_left(const std::vector<double>& estimates, double goal) {
-    constexpr std::size_t span = 4;
+    const std::size_t span = estimates.size() / 2;
     const double now = estimates.back(), before = estimates[estimates.size() - 1 - span];
     if (now <= goal) return 0.0;
-    const double rate = std::log(now / before) / span;
+    const double rate = std::log(now / before) / static_cast<double>(span);
     return rate < 0 ? std::log(goal / now) / rate : std::numeric_limits<double>::infinity();
 }
 
