@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.metrics import pairwise
 
 from multimargin.errors import InputError
 
-__all__ = ["KERNELS", "InputKernel", "gram_factor", "input_kernel"]
+__all__ = ["KERNELS", "InputKernel", "gram_factor", "input_kernel", "resolve_gamma"]
 
 KERNELS = ("linear", "rbf", "poly", "laplacian", "chi2", "precomputed")
 """Names of input kernels; a callable ``(X, Z) -> matrix`` is a kernel too."""
@@ -84,16 +85,26 @@ def input_kernel(kernel: Any, X: Any, gamma: Any = "scale", degree: int = 3, coe
     -------
     InputKernel
     """
-    if gamma == "scale":
-        mean_square = X.multiply(X).mean() if hasattr(X, "multiply") else np.mean(np.square(X, dtype=np.float64))
-        variance = float(mean_square) - float(X.mean()) ** 2
-        gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-    elif gamma == "auto":
-        gamma = 1.0 / X.shape[1]
     if kernel == "chi2" and hasattr(X, "toarray"):
         msg = "kernel='chi2' needs dense inputs. Use X.toarray(), or another kernel."
         raise InputError(msg)
-    return InputKernel(kernel, float(gamma), int(degree), float(coef0))
+    return InputKernel(kernel, resolve_gamma(gamma, X, kernel), int(degree), float(coef0))
+
+
+def resolve_gamma(gamma: Any, X: Any, kernel: Any) -> float:
+    """Return gamma as a number; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features."""
+    if not isinstance(gamma, str):
+        return float(gamma)
+    if callable(kernel) or kernel == "precomputed":
+        return 1.0  # not used
+    if gamma == "auto":
+        return float(1.0 / X.shape[1])
+    if sp.issparse(X):
+        mean = float(X.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
+        variance = float(np.square(X.data, dtype=np.float64).sum()) / (X.shape[0] * X.shape[1]) - mean**2
+    else:
+        variance = float(X.var(dtype=np.float64))
+    return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
 
 
 def gram_factor(K: NDArray[np.float64], subject: str = "The kernel matrix") -> NDArray[np.float64]:

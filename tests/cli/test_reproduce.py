@@ -26,12 +26,14 @@ def test_settings_are_complete(file):
 
 
 def test_verdicts():
-    def verdict(ours, published=20.0, small=False):
-        return _compared({"ours": ours}, published, 0.5, small)["verdict"]
+    def verdict(ours, published=20.0, small=False, sign=1.0):
+        return _compared({"ours": ours}, published, 0.5, small, sign)["verdict"]
 
     assert verdict(20.4) == "reproduced"
     assert verdict(19.0) == "better"
     assert verdict(21.0) == "not reached"
+    assert verdict(21.0, sign=-1.0) == "better"  # higher is better
+    assert verdict(19.0, sign=-1.0) == "not reached"
     assert verdict(20.0, None) is None
     assert verdict(20.0, small=True) is None
 
@@ -68,3 +70,13 @@ def test_small_variants_run(run, data_home):
     shown = run("reproduce", "hariharan2012", "--table", "fig5", "--small")
     assert shown.code == 0
     assert "r = -0.8" in shown.out
+
+
+def test_output_kernels_run(run, data_home):
+    result = run("reproduce", "guo2013", "--small", "--json")
+    assert result.code == 0
+    (table,) = json.loads(result.out)
+    ours = {row["name"]: row["ours"] for row in table["rows"]}
+    assert ours["LS-K, micro"] < ours["CSRL, micro"]
+    assert len(ours) == 12
+    assert all(row["verdict"] is None for row in table["rows"])

@@ -104,7 +104,8 @@ def _reproduce(entry: dict[str, Any], small: bool) -> dict[str, Any]:
     settings = {**entry["settings"], **(entry.get("small", {}) if small else {})}
     with status(f"{entry['paper']}: {entry['table']}"):
         cells = EXPERIMENTS[entry["experiment"]](settings, lambda _: None)
-    rows = [_compared(cell, entry["published"].get(cell["name"]), entry["tolerance"], small) for cell in cells]
+    sign = -1.0 if entry.get("higher_is_better", False) else 1.0
+    rows = [_compared(cell, entry["published"].get(cell["name"]), entry["tolerance"], small, sign) for cell in cells]
     return {
         "paper": entry["paper"],
         "table": entry["table"],
@@ -116,11 +117,13 @@ def _reproduce(entry: dict[str, Any], small: bool) -> dict[str, Any]:
     }
 
 
-def _compared(cell: dict[str, Any], published: float | None, tolerance: float, small: bool) -> dict[str, Any]:
+def _compared(
+    cell: dict[str, Any], published: float | None, tolerance: float, small: bool, sign: float = 1.0
+) -> dict[str, Any]:
     difference = None if published is None else cell["ours"] - published
     verdict = None
     if difference is not None and not small:
-        verdict = "reproduced" if abs(difference) <= tolerance else "better" if difference < 0 else "not reached"
+        verdict = "reproduced" if abs(difference) <= tolerance else "better" if sign * difference < 0 else "not reached"
     return {**cell, "published": published, "difference": difference, "verdict": verdict}
 
 

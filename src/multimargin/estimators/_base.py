@@ -25,7 +25,7 @@ from multimargin.estimators._monitor import Certificate, Monitor, Progress
 from multimargin.estimators._weights import CellCosts, cell_costs
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
 
-__all__ = ["Interval", "LinearModel", "MultilabelClassifier", "Problem", "Solution", "StrOptions"]
+__all__ = ["Interval", "LinearModel", "MultilabelClassifier", "Problem", "Solution", "StrOptions", "native_rows"]
 
 BLOCK_BYTES = 64 * 2**20
 
@@ -47,14 +47,7 @@ class Problem:
 
     def rows(self) -> _core.Rows:
         """X for the native core."""
-        if sp.issparse(self.X):
-            return _core.csr_rows(
-                self.X.data,
-                self.X.indices.astype(np.int32, copy=False),
-                self.X.indptr.astype(np.int64),
-                self.X.shape[1],
-            )
-        return _core.dense_rows(self.X)
+        return native_rows(self.X)
 
     def positives(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Positive cells for the native core."""
@@ -289,6 +282,13 @@ class LinearModel(MultilabelClassifier):
     def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         self.coef_[constant] = 0.0
         self.intercept_[constant] = value[constant]
+
+
+def native_rows(X: Any) -> _core.Rows:
+    """Rows of a dense or CSR matrix for the native core, without a copy of the entries."""
+    if sp.issparse(X):
+        return _core.csr_rows(X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64), X.shape[1])
+    return _core.dense_rows(np.ascontiguousarray(X))
 
 
 def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:

@@ -14,8 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from multimargin import _core
 from multimargin.errors import InputError
+from multimargin.estimators._base import native_rows
 
-__all__ = ["KERNELS", "Kernel", "check_kernel", "for_blocks", "gram_matrix", "make_kernel", "resolve_gamma"]
+__all__ = ["KERNELS", "Kernel", "check_kernel", "for_blocks", "gram_matrix", "make_kernel"]
 
 KERNELS = frozenset(
     {"linear", "rbf", "poly", "sigmoid", "laplacian", "chi2", "additive_chi2", "precomputed"},
@@ -234,22 +235,6 @@ def make_kernel(kernel: Any, Z: Any, dtype: Any, gamma: float, degree: float, co
     return _FeatureSums(Z, dtype, kernel, gamma)
 
 
-def resolve_gamma(gamma: Any, X: Any, kernel: Any) -> float:
-    """Return gamma as a number; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features."""
-    if not isinstance(gamma, str):
-        return float(gamma)
-    if callable(kernel) or kernel == "precomputed":
-        return 1.0  # not used
-    if gamma == "auto":
-        return float(1.0 / X.shape[1])
-    if sp.issparse(X):
-        mean = float(X.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
-        variance = float(np.square(X.data, dtype=np.float64).sum()) / (X.shape[0] * X.shape[1]) - mean**2
-    else:
-        variance = float(X.var(dtype=np.float64))
-    return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
-
-
 def gram_matrix(kernel: Kernel, X: Any, n_jobs: int) -> NDArray[Any]:
     """Return the whole Gram matrix of the training rows, padded as the solver wants it."""
     n = kernel.n
@@ -356,11 +341,6 @@ def _check_sample(kernel: Any, X: Any, gamma: float, degree: float, coef0: float
             "kernel, or add the size of that eigenvalue to the diagonal of a precomputed one."
         )
         raise InputError(msg)
-
-
-def native_rows(A: Any) -> _core.Rows:
-    """CSR rows for the native core."""
-    return _core.csr_rows(A.data, A.indices.astype(np.int32, copy=False), A.indptr.astype(np.int64), A.shape[1])
 
 
 def _squared_norms(A: Any) -> NDArray[np.float64]:

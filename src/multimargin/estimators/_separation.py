@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from multimargin import _core
 from multimargin.errors import InputError
-from multimargin.estimators._base import Problem, Solution
+from multimargin.estimators._base import Problem, Solution, native_rows
 from multimargin.kernels import InputKernel, gram_factor
 from multimargin.label_kernels import LabelAtoms, pack_sets
 
@@ -183,13 +183,6 @@ def _n_weights(features: Any, problem: SeparationProblem) -> int:
     """Size of the state of the native solver, about."""
     rows = 3 * problem.atoms.n_labels + features[5] if isinstance(features, tuple) else features.shape[1]
     return int(rows) * (int(problem.X.shape[1]) + 1)
-
-
-def native_rows(X: Any) -> _core.Rows:
-    """X for the native core."""
-    if sp.issparse(X):
-        return _core.csr_rows(X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64), X.shape[1])
-    return _core.dense_rows(np.ascontiguousarray(X))
 
 
 def _solve_admm(

@@ -23,10 +23,10 @@ from multimargin.estimators._kernels import (
     gram_matrix,
     gram_rows,
     make_kernel,
-    resolve_gamma,
 )
 from multimargin.estimators._m3l import M3L, Prior, solution_of
 from multimargin.estimators._monitor import Monitor
+from multimargin.kernels import resolve_gamma
 from multimargin.priors import LowRankPrior
 
 __all__ = ["KernelM3L"]
