@@ -25,8 +25,8 @@ Step = Callable[[str], None]
 METHODS = {
     "one-vs-all": (False, False),
     "M3L": (True, False),
-    "one-vs-all + class weights": (False, True),
-    "M3L + class weights": (True, True),
+    "one-vs-all + weights": (False, True),
+    "M3L + weights": (True, True),
 }
 
 

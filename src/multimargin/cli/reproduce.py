@@ -144,10 +144,10 @@ def _show(result: dict[str, Any]) -> None:
     screen = console()
     screen.print(f"\n[bold]{result['title']}[/bold]" + (" (small variant)" if result["small"] else ""))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", no_wrap=True)
+    table.add_column("", overflow="fold")
     for name in ("published", "ours", "sd", "difference"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 5))
+    table.add_column("verdict", no_wrap=True, min_width=len("not reached"))
     for row in result["rows"]:
         numbers = [row["published"], row["ours"], row["spread"]]
         texts = ["" if value is None else f"{value:.2f}" for value in numbers]
