@@ -26,8 +26,13 @@ bench: .venv/developer
 	$(BIN)/python -m pip install -q --group bench
 	$(BIN)/python benchmarks/linear_m3l.py --sets bibtex tmc2007 medical --name quick
 
+docs: .venv/installed
+	$(BIN)/python -m pip install -q --group docs
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build
+	@echo "docs/_build/index.html"
+
 clean:
-	rm -rf .venv build
+	rm -rf .venv build docs/_build docs/api
 
 .venv/build-tools:
 	$(PYTHON) -m venv .venv
