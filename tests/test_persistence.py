@@ -23,9 +23,9 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from multimargin import priors
+from multimargin import baselines, priors
 from multimargin.errors import ModelFileError
-from multimargin.estimators import LinearM3L
+from multimargin.estimators import REGISTRY, LinearM3L
 from multimargin.persistence import (
     FORMAT_VERSION,
     PREFIX,
@@ -139,6 +139,18 @@ def test_every_form_of_labels_comes_back(tmp_path: Path) -> None:
         else:
             np.testing.assert_array_equal(before, after)
         np.testing.assert_array_equal(loaded.feature_names_in_, list("abcd"))
+
+
+@pytest.mark.parametrize("Model", [*REGISTRY.values(), baselines.RankSVM, baselines.OutputKernelLeastSquares])
+def test_every_model_predicts_the_same_after_loading(tmp_path: Path, Model: Any) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 4))
+    Y = (X @ rng.normal(size=(4, 3)) > 0).astype(int)
+    model = Model(random_state=0) if "random_state" in Model().get_params() else Model()
+    save(model.fit(X, Y), tmp_path / "model.mm")
+    loaded = load(tmp_path / "model.mm")
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
 def test_equal_models_give_equal_bytes(tmp_path: Path) -> None:
@@ -406,7 +418,7 @@ CHILD = """
 import os, signal, sys
 import numpy as np
 from multimargin import persistence
-from multimargin.estimators import LinearM3L
+from multimargin.estimators import REGISTRY, LinearM3L
 
 path, moment = sys.argv[1:]
 model = LinearM3L(C=2.0, prior=np.ones((2000, 2000)))

@@ -51,6 +51,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 def storable_classes() -> dict[str, type]:
     """Return the only classes a model file may name, by class name."""
+    from .baselines import OutputKernelLeastSquares, RankSVM
     from .estimators import REGISTRY, Certificate, History
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
@@ -58,7 +59,8 @@ def storable_classes() -> dict[str, type]:
     from .zero_shot import ZeroShotClassifier
 
     plain = (Certificate, History, LabelForm, LowRankPrior, Polynomial, Cosine, ExpMinusOne, Jaccard)
-    return {cls.__name__: cls for cls in (*REGISTRY.values(), ZeroShotClassifier, *plain)}
+    models = (*REGISTRY.values(), ZeroShotClassifier, RankSVM, OutputKernelLeastSquares)
+    return {cls.__name__: cls for cls in (*models, *plain)}
 
 
 def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:
