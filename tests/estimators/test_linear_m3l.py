@@ -273,7 +273,6 @@ def test_real_data_reaches_its_tolerance_on_both_layouts(data_home):
 def impatient(monkeypatch):
     """Hand every problem to the Newton finish as soon as it may take over."""
     monkeypatch.setattr("multimargin.estimators.m3l.NEWTON_PATIENCE", {"dense": 0.0, "sparse": 0.0})
-    monkeypatch.setattr("multimargin.estimators.m3l.NEWTON_PATIENCE_COUPLED", 0.0)
 
 
 @pytest.mark.parametrize("name", PRIORS)

@@ -23,7 +23,6 @@ NEWTON_MAX_FEATURES = 1000
 DENSE_PRIOR_LABELS = 256
 # Passes of coordinate ascent that cost as much as a typical Newton finish.
 NEWTON_PATIENCE = {"dense": 80.0, "sparse": 400.0}
-NEWTON_PATIENCE_COUPLED = 200.0
 
 
 class LinearM3L(M3L, LinearModel):
@@ -211,8 +210,7 @@ class LinearM3L(M3L, LinearModel):
         n_samples, n_features = problem.X.shape
         if self.loss != "hamming" or n_features > NEWTON_MAX_FEATURES or n_samples <= 4 * n_features:
             return np.inf
-        alone = NEWTON_PATIENCE["sparse" if sp.issparse(problem.X) else "dense"]
-        return alone if self._prior is None else max(alone, NEWTON_PATIENCE_COUPLED)
+        return NEWTON_PATIENCE["sparse" if sp.issparse(problem.X) else "dense"]
 
 
 def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
