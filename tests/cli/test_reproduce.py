@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from multimargin import datasets
-from multimargin.cli._experiments import EXPERIMENTS
+from multimargin.cli.experiments import EXPERIMENTS
 from multimargin.cli.reproduce import _compared
 
 PAPERS = Path(__file__).parents[2] / "papers"

@@ -56,14 +56,29 @@ def facts_table(facts: Mapping[str, Any]) -> Table:
 
 
 @contextmanager
-def status(what: str) -> Iterator[None]:
-    """Show on a terminal what is being done; say nothing otherwise."""
+def status(what: str) -> Iterator[Callable[[str], None]]:
+    """Show on standard error what is being done; gives a function that tells the step reached.
+
+    A spinner on a terminal; otherwise a line every ten seconds at most, when a step begins.
+    """
     errors = Console(stderr=True)
-    if errors.is_terminal:
-        with errors.status(what):
-            yield
-    else:
-        yield
+    if not errors.is_terminal:
+        yield _quiet_steps(what)
+        return
+    with errors.status(what) as spinner:
+        yield lambda step: spinner.update(f"{what}: {step}")
+
+
+def _quiet_steps(what: str) -> Callable[[str], None]:
+    last = [time.monotonic()]
+
+    def update(step: str) -> None:
+        now = time.monotonic()
+        if now - last[0] >= QUIET_SECONDS:
+            last[0] = now
+            sys.stderr.write(f"{what}: {step}\n")
+
+    return update
 
 
 @contextmanager

@@ -98,12 +98,12 @@ def _tables(folder: Path, paper: str | None, table: str | None) -> list[dict[str
 
 
 def _reproduce(entry: dict[str, Any], small: bool) -> dict[str, Any]:
-    from ._experiments import EXPERIMENTS
     from ._output import status
+    from .experiments import EXPERIMENTS
 
     settings = {**entry["settings"], **(entry.get("small", {}) if small else {})}
-    with status(f"{entry['paper']}: {entry['table']}"):
-        cells = EXPERIMENTS[entry["experiment"]](settings, lambda _: None)
+    with status(f"{entry['paper']}: {entry['table']}") as step:
+        cells = EXPERIMENTS[entry["experiment"]](settings, step)
     sign = -1.0 if entry.get("higher_is_better", False) else 1.0
     rows = [_compared(cell, entry["published"].get(cell["name"]), entry["tolerance"], small, sign) for cell in cells]
     return {

@@ -1,26 +1,21 @@
-"""The experiments of the papers, run from declarative settings. A new one is a function here and a line below."""
+"""Hariharan et al., 2012: attributes of animals never seen in training."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import f1_score, pairwise
+from sklearn.metrics import pairwise
 from sklearn.preprocessing import normalize
 
 from multimargin import datasets, priors
-from multimargin.baselines import OutputKernelLeastSquares, RankSVM
-from multimargin.estimators import CalibratedSeparationClassifier, KernelM3L, LinearM3L, OutputKernelClassifier
+from multimargin.estimators import KernelM3L, LinearM3L
 
-__all__ = ["EXPERIMENTS", "Cell"]
+from ._common import Cell, Step, quiet_about_constants, spread
 
-Cell = dict[str, Any]
-"""One measured number: ``name``, ``ours``, ``spread`` over draws, and whether it is part of the ``headline``."""
-
-Step = Callable[[str], None]
+__all__ = ["pair_correlation", "unseen_attributes"]
 
 METHODS = {
     "one-vs-all": (False, False),
@@ -78,7 +73,7 @@ def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
                         class_weight=weights if with_weights else None,
                         random_state=0,
                     )
-                    with _quiet_about_constants():
+                    with quiet_about_constants():
                         predicted = model.fit(train, Y).predict(test)
                     losses.setdefault((kernel, C, method), []).append(loss(predicted, animals.Y_test))
     means = {key: float(np.mean(values)) for key, values in losses.items()}
@@ -88,7 +83,7 @@ def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
             "name": method if (kernel, C) == best else f"{method}, {kernel}, C = {C:g}",
             "setting": f"{kernel}, C = {C:g}",
             "ours": means[kernel, C, method],
-            "spread": _spread(losses[kernel, C, method]),
+            "spread": spread(losses[kernel, C, method]),
             "headline": (kernel, C) == best,
         }
         for kernel, C, method in losses
@@ -108,61 +103,20 @@ def pair_correlation(settings: dict[str, Any], step: Step) -> list[Cell]:
         train, test = _features("rbf", animals.X[rows], animals.X_test)
         for r in settings["r"]:
             model = KernelM3L(settings["C"], kernel="precomputed", prior=np.array([[1.0, r], [r, 1.0]]), random_state=0)
-            with _quiet_about_constants():
+            with quiet_about_constants():
                 losses[r].append(loss(model.fit(train, animals.Y[rows][:, columns]).predict(test), truth))
     cells: list[Cell] = [
         {
             "name": f"r = {r:+.1f}",
             "setting": "",
             "ours": float(np.mean(values)),
-            "spread": _spread(values),
+            "spread": spread(values),
             "headline": True,
         }
         for r, values in losses.items()
     ]
     constant = animals.constant_loss(columns)
     return [*cells, {"name": "constant", "setting": "", "ours": constant, "spread": None, "headline": True}]
-
-
-def output_kernels(settings: dict[str, Any], step: Step) -> list[Cell]:
-    """Scene images from few rows: ranking, calibrated separation, and output kernels by least squares and margin."""
-    scene = datasets.load("scene")
-    X = np.vstack([as_dense(scene.X_train), as_dense(scene.X_test)])
-    Y = np.vstack([as_dense(scene.Y_train), as_dense(scene.Y_test)]).astype(int)
-    common = {"C": settings["C"], "fit_intercept": False}
-    exact = {**common, "tol": 1e-3, "max_iter": 30_000, "random_state": 0}
-    scores: dict[str, list[float]] = {}
-    for draw in range(settings["draws"]):
-        step(f"draw {draw + 1} of {settings['draws']}")
-        order = np.random.default_rng(draw).permutation(len(X))
-        train, test = order[: settings["rows"]], order[settings["rows"] :]
-        csrl = CalibratedSeparationClassifier(**exact).fit(X[train], Y[train])
-        above, reference = csrl.decision_function(X[test]), csrl.threshold_function(X[test])[:, None]
-        kernel = OutputKernelClassifier(weights=settings["weights"], **exact).fit(X[train], Y[train])
-        kernel_above, kernel_reference = kernel.decision_function(X[test]), kernel.threshold_function(X[test])[:, None]
-        factor = sum(settings["weights"])
-        squares = OutputKernelLeastSquares(weights=settings["weights"], rule="paper", **common)
-        predictions = {
-            "Rank": RankSVM(**exact).fit(X[train], Y[train]).predict(X[test]),
-            "CSRL": above > 0,
-            "LS-K": squares.fit(X[train], Y[train]).predict(X[test]),
-            "LM-K": factor * (kernel_above + kernel_reference) > kernel_reference,
-            "LM-K, consistent": kernel_above > 0,
-            "CSRL, same threshold": factor * (above + reference) > reference,
-        }
-        for name, predicted in predictions.items():
-            for average in ("micro", "macro"):
-                value = f1_score(Y[test], np.asarray(predicted).astype(int), average=average, zero_division=0.0)
-                scores.setdefault(f"{name}, {average}", []).append(100.0 * float(value))
-    return [
-        {"name": name, "setting": "", "ours": float(np.mean(values)), "spread": _spread(values), "headline": True}
-        for name, values in scores.items()
-    ]
-
-
-def as_dense(table: Any) -> NDArray[Any]:
-    """Array of a matrix that may be sparse."""
-    return np.asarray(table.toarray() if hasattr(table, "toarray") else table)
 
 
 def _features(kernel: str, X: NDArray[Any], X_test: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -178,20 +132,3 @@ def _features(kernel: str, X: NDArray[Any], X_test: NDArray[Any]) -> tuple[NDArr
     own = distances(X, X)
     gamma = 1.0 / np.median(own[np.triu_indices(len(X), 1)])
     return np.exp(-gamma * own), np.exp(-gamma * distances(X_test, X))
-
-
-def _spread(values: list[float]) -> float | None:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else None
-
-
-class _quiet_about_constants(warnings.catch_warnings):  # noqa: N801
-    def __enter__(self) -> None:
-        super().__enter__()
-        warnings.filterwarnings("ignore", message=".*[Cc]onstant predictions", category=UserWarning)
-
-
-EXPERIMENTS: dict[str, Callable[[dict[str, Any], Step], list[Cell]]] = {
-    "unseen-attributes": unseen_attributes,
-    "pair-correlation": pair_correlation,
-    "output-kernels": output_kernels,
-}
