@@ -14,6 +14,7 @@ void bind_kernel_m3l(nb::module_& m);
 void bind_stratify(nb::module_& m);
 void bind_readers(nb::module_& m);
 void bind_submodular(nb::module_& m);
+void bind_clique_inference(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
@@ -28,4 +29,5 @@ NB_MODULE(_core, m) {
     bind_stratify(m);
     bind_readers(m);
     bind_submodular(m);
+    bind_clique_inference(m);
 }

@@ -195,6 +195,34 @@ def stratify(
     fold_of_row: NDArray[np.int32],
 ) -> None: ...
 
+class CliqueInference:
+    def __init__(
+        self,
+        n_labels: int,
+        starts: NDArray[np.int64],
+        members: NDArray[np.int32],
+        method: str,
+        treewidth_limit: int,
+    ) -> None: ...
+    def maximize(
+        self, scores: NDArray[np.float64], threads: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]: ...
+    def max_marginals(self, scores: NDArray[np.float64], threads: int) -> NDArray[np.float64]: ...
+    def log_partition(
+        self, scores: NDArray[np.float64], threads: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def covariances(
+        self, scores: NDArray[np.float64], threads: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    @property
+    def has_sums(self) -> bool: ...
+    @property
+    def has_covariances(self) -> bool: ...
+    @property
+    def treewidth(self) -> int: ...
+    @property
+    def components(self) -> list[tuple[list[int], int, str]]: ...
+
 Floats = NDArray[np.float64]
 Csr = tuple[Floats, NDArray[np.int32], NDArray[np.int64]]
 LabelRows = tuple[NDArray[np.int32], NDArray[np.int64]]

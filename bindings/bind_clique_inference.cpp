@@ -1,0 +1,175 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "bindings/arrays.hpp"
+#include "bindings/python_control.hpp"
+#include "core/oracles/clique_inference.hpp"
+#include "core/parallel.hpp"
+
+namespace nb = nanobind;
+
+namespace {
+
+using namespace multimargin;
+
+constexpr std::pair<const char*, InferenceMethod> methods[] = {
+    {"auto", InferenceMethod::automatic},
+    {"elimination", InferenceMethod::elimination},
+    {"exhaustive", InferenceMethod::exhaustive},
+    {"mplp", InferenceMethod::mplp},
+    {"branch-and-bound", InferenceMethod::branch_and_bound},
+};
+
+InferenceMethod method_named(const std::string& name) {
+    std::string known;
+    for (auto [text, method] : methods) {
+        if (name == text) return method;
+        known += (known.empty() ? "" : ", ") + std::string(text);
+    }
+    throw std::invalid_argument("method must be one of " + known + "; got " + name);
+}
+const char* name_of(InferenceMethod method) {
+    for (auto [text, known] : methods)
+        if (known == method) return text;
+    return "";
+}
+
+LabelSubsets subsets_of(std::size_t n_labels, const Vector<std::int64_t>& starts, const Vector<std::int32_t>& members) {
+    LabelSubsets subsets;
+    subsets.labels = n_labels;
+    subsets.starts.assign(view(starts).begin(), view(starts).end());
+    subsets.members.assign(view(members).begin(), view(members).end());
+    return subsets;
+}
+
+void check(const CliqueInference& inference, const Matrix<double>& scores) {
+    if (scores.shape(1) != inference.subsets().size())
+        throw std::invalid_argument("scores must have one column per label subset, " +
+                                    std::to_string(inference.subsets().size()) + "; got " +
+                                    std::to_string(scores.shape(1)));
+    for (std::size_t i = 0; i < scores.size(); ++i)
+        if (!std::isfinite(scores.data()[i])) throw std::invalid_argument("scores must be finite");
+}
+
+// work(row, workspace) for every row, on several threads, with the GIL released; obeys Ctrl-C.
+template <class Work>
+void each_row(const CliqueInference& inference, std::size_t rows, int threads, Work&& work) {
+    PythonControl control(nb::none(), HUGE_VAL);
+    nb::gil_scoped_release release;
+    constexpr std::size_t rows_per_block = 256;
+    const std::size_t blocks = (rows + rows_per_block - 1) / rows_per_block;
+    parallel_for(std::min(threads, static_cast<int>(blocks)), threads, control, [&](int k, bool on_caller) {
+        auto space = inference.workspace();
+        // Blocks are dealt in turn, one workspace for each thread.
+        for (std::size_t block = k; block < blocks; block += std::min<std::size_t>(threads, blocks))
+            for (std::size_t i = block * rows_per_block; i < std::min(rows, (block + 1) * rows_per_block); ++i) {
+                if (i % 16 == 0 && control.leave(on_caller)) return;
+                work(i, space);
+            }
+    });
+}
+
+template <class T>
+auto array(std::initializer_list<std::size_t> shape, T*& data) {
+    return new_array<T>(shape, [&](T* out) { data = out; });
+}
+
+nb::tuple maximize(const CliqueInference& inference, Matrix<double> scores, int threads) {
+    check(inference, scores);
+    const std::size_t rows = scores.shape(0), labels = inference.subsets().labels, words = inference.words();
+    std::uint8_t* y;
+    double *value, *bound;
+    bool* exact;
+    auto out =
+        nb::make_tuple(array({rows, labels}, y), array({rows}, value), array({rows}, bound), array({rows}, exact));
+    std::vector<std::uint64_t> bits(rows * words);
+    each_row(inference, rows, threads, [&](std::size_t i, CliqueInference::Workspace& space) {
+        std::uint64_t* assignment = bits.data() + i * words;
+        const auto best = inference.maximize(scores.data() + i * scores.shape(1), assignment, space);
+        value[i] = best.value;
+        bound[i] = best.bound;
+        exact[i] = best.exact;
+        for (std::size_t k = 0; k < labels; ++k) y[i * labels + k] = assignment[k >> 6] >> (k & 63) & 1;
+    });
+    return out;
+}
+
+nb::object max_marginals(const CliqueInference& inference, Matrix<double> scores, int threads) {
+    check(inference, scores);
+    const std::size_t rows = scores.shape(0), labels = inference.subsets().labels;
+    double* difference;
+    auto out = array({rows, labels}, difference);
+    each_row(inference, rows, threads, [&](std::size_t i, CliqueInference::Workspace& space) {
+        inference.max_marginals(scores.data() + i * scores.shape(1), difference + i * labels, space);
+    });
+    return out;
+}
+
+nb::tuple log_partition(const CliqueInference& inference, Matrix<double> scores, int threads) {
+    check(inference, scores);
+    const std::size_t rows = scores.shape(0), size = scores.shape(1);
+    double *total, *moments;
+    auto out = nb::make_tuple(array({rows}, total), array({rows, size}, moments));
+    each_row(inference, rows, threads, [&](std::size_t i, CliqueInference::Workspace& space) {
+        total[i] = inference.log_partition(scores.data() + i * size, moments + i * size, space);
+    });
+    return out;
+}
+
+nb::tuple covariances(const CliqueInference& inference, Matrix<double> scores, int threads) {
+    check(inference, scores);
+    const std::size_t rows = scores.shape(0), size = scores.shape(1);
+    double *moments, *covariance;
+    auto out = nb::make_tuple(array({rows, size}, moments), array({rows, size, size}, covariance));
+    each_row(inference, rows, threads, [&](std::size_t i, CliqueInference::Workspace& space) {
+        inference.covariances(scores.data() + i * size, moments + i * size, covariance + i * size * size, space);
+    });
+    return out;
+}
+
+int treewidth(const CliqueInference& inference) {
+    int most = 0;
+    for (const auto& part : inference.parts()) most = std::max(most, part.treewidth);
+    return most;
+}
+
+// Labels, treewidth and method of each connected component.
+nb::list components(const CliqueInference& inference) {
+    nb::list out;
+    for (const auto& part : inference.parts()) {
+        nb::list labels;
+        for (auto k : part.labels) labels.append(k);
+        out.append(nb::make_tuple(labels, part.treewidth, name_of(part.method)));
+    }
+    return out;
+}
+
+}  // namespace
+
+void bind_clique_inference(nb::module_& m) {
+    nb::class_<CliqueInference>(m, "CliqueInference")
+        .def(
+            "__init__",
+            [](CliqueInference* self, std::size_t n_labels, Vector<std::int64_t> starts, Vector<std::int32_t> members,
+               const std::string& method, int treewidth_limit) {
+                InferenceOptions options;
+                options.method = method_named(method);
+                options.treewidth_limit = treewidth_limit;
+                new (self) CliqueInference(subsets_of(n_labels, starts, members), options);
+            },
+            nb::arg("n_labels"), nb::arg("starts").noconvert(), nb::arg("members").noconvert(), nb::arg("method"),
+            nb::arg("treewidth_limit"))
+        .def("maximize", &maximize, nb::arg("scores").noconvert(), nb::arg("threads"))
+        .def("max_marginals", &max_marginals, nb::arg("scores").noconvert(), nb::arg("threads"))
+        .def("log_partition", &log_partition, nb::arg("scores").noconvert(), nb::arg("threads"))
+        .def("covariances", &covariances, nb::arg("scores").noconvert(), nb::arg("threads"))
+        .def_prop_ro("has_sums", &CliqueInference::has_sums)
+        .def_prop_ro("has_covariances", &CliqueInference::has_covariances)
+        .def_prop_ro("treewidth", &treewidth)
+        .def_prop_ro("components", &components);
+}

@@ -1,0 +1,122 @@
+#pragma once
+// Tables over labellings of a few labels, and the transform between them and the coefficients of label subsets.
+//
+// A table of n labels has 2^n entries; bit j of an index is set where label j is OFF, so that chi_T at index x is
+// (-1)^popcount(T & x) and the Walsh-Hadamard transform is its own transpose and, up to 2^n, its own inverse.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "core/simd.hpp"
+
+namespace multimargin {
+
+MULTIMARGIN_INLINE Chunk<double> load_chunk(const double* from) {
+    Chunk<double> v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+MULTIMARGIN_INLINE void store_chunk(double* to, Chunk<double> v) { std::memcpy(to, &v, sizeof v); }
+
+// table[x] <- sum_T table[T] (-1)^popcount(T & x), in place.
+MULTIMARGIN_INLINE void walsh_transform(double* table, int bits) {
+    const std::size_t n = std::size_t{1} << bits;
+    if (bits < 2) {
+        if (bits == 1) {
+            const double a = table[0], b = table[1];
+            table[0] = a + b;
+            table[1] = a - b;
+        }
+        return;
+    }
+    constexpr Chunk<double> odd = {1, -1, 1, -1}, upper = {1, 1, -1, -1};
+    for (std::size_t i = 0; i < n; i += 4) {
+        Chunk<double> v = load_chunk(table + i);
+        v = __builtin_shufflevector(v, v, 1, 0, 3, 2) + v * odd;
+        v = __builtin_shufflevector(v, v, 2, 3, 0, 1) + v * upper;
+        store_chunk(table + i, v);
+    }
+    std::size_t h = 4;
+    for (; 4 * h <= n; h *= 4)
+        for (std::size_t i = 0; i < n; i += 4 * h)
+            for (std::size_t j = i; j < i + h; j += 4) {
+                const auto a = load_chunk(table + j), b = load_chunk(table + j + h);
+                const auto c = load_chunk(table + j + 2 * h), d = load_chunk(table + j + 3 * h);
+                const auto ab = a + b, cd = c + d, a_b = a - b, c_d = c - d;
+                store_chunk(table + j, ab + cd);
+                store_chunk(table + j + h, a_b + c_d);
+                store_chunk(table + j + 2 * h, ab - cd);
+                store_chunk(table + j + 3 * h, a_b - c_d);
+            }
+    if (h < n)
+        for (std::size_t j = 0; j < h; j += 4) {
+            const auto a = load_chunk(table + j), b = load_chunk(table + j + h);
+            store_chunk(table + j, a + b);
+            store_chunk(table + j + h, a - b);
+        }
+}
+
+// exp(x) for x <= 0, to a few units in the last place; written so that loops over it become vector code.
+MULTIMARGIN_INLINE double exp_negative(double x) {
+    constexpr double shift = 0x1.8p52;  // adding it rounds to an integer, found in the low bits
+    x = x < -700.0 ? -700.0 : x;
+    const double rounded = x * 1.4426950408889634 + shift;
+    std::int64_t exponent;
+    std::memcpy(&exponent, &rounded, sizeof exponent);
+    const double k = rounded - shift;
+    const double r = (x - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
+    double p = 1.0 / 6227020800.0;
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    const std::uint64_t bits = (static_cast<std::uint64_t>(exponent) + 1023) << 52;
+    double power;
+    std::memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
+// log(2 cosh b) = |b| + log(1 + exp(-2 |b|)), by the series of atanh.
+MULTIMARGIN_INLINE double log_2cosh(double b) {
+    const double size = std::fabs(b), e = exp_negative(-2.0 * size);
+    const double z = e / (2.0 + e), zz = z * z;
+    double p = 1.0 / 33.0;
+    for (int odd = 31; odd >= 1; odd -= 2) p = p * zz + 1.0 / odd;
+    return size + 2.0 * z * p;
+}
+
+MULTIMARGIN_INLINE double tanh_of(double b) {
+    const double e = exp_negative(-2.0 * std::fabs(b));
+    return std::copysign((1.0 - e) / (1.0 + e), b);
+}
+
+// Largest entry; of equal ones the last, which has the fewest labels on in the highest bits.
+MULTIMARGIN_INLINE std::size_t last_largest(const double* table, std::size_t n) {
+    double best = table[0];
+    for (std::size_t i = 1; i < n; ++i) best = table[i] > best ? table[i] : best;
+    std::size_t at = n - 1;
+    while (at > 0 && !(table[at] == best)) --at;
+    return at;
+}
+
+// Turns scores into probabilities and returns log of the sum of exp(scores).
+MULTIMARGIN_INLINE double softmax(double* table, std::size_t n) {
+    double best = table[0], sum = 0.0;
+    for (std::size_t i = 1; i < n; ++i) best = table[i] > best ? table[i] : best;
+    for (std::size_t i = 0; i < n; ++i) table[i] = exp_negative(table[i] - best);
+    for (std::size_t i = 0; i < n; ++i) sum += table[i];
+    for (std::size_t i = 0; i < n; ++i) table[i] /= sum;
+    return best + std::log(sum);
+}
+
+}  // namespace multimargin
