@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from multimargin import label_kernels, priors
     from multimargin.estimators import (
         CalibratedSeparationClassifier,
+        CliqueClassifier,
         KernelM3L,
         LinearM3L,
         OutputKernelClassifier,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __version__ = version("multimargin")
 __all__ = [
     "CalibratedSeparationClassifier",
+    "CliqueClassifier",
     "KernelM3L",
     "LinearM3L",
     "OutputKernelClassifier",
@@ -33,6 +35,7 @@ __all__ = [
 
 _HOMES = {
     "CalibratedSeparationClassifier": "estimators",
+    "CliqueClassifier": "estimators",
     "KernelM3L": "estimators",
     "LinearM3L": "estimators",
     "OutputKernelClassifier": "estimators",

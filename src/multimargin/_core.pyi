@@ -284,3 +284,35 @@ def refine_linear_m3l(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+def k_support(a: NDArray[np.float64], budget: int) -> tuple[float, NDArray[np.float64]]: ...
+def fit_cliques(
+    rows: Rows,
+    labels: dict[str, Any],
+    bias: float,
+    subsets: tuple[NDArray[np.int64], NDArray[np.int32]],
+    cliques: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]],
+    budget: int,
+    eta: NDArray[np.float64],
+    inference: CliqueInference,
+    start: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.uint64]] | None,
+    oracle_calls: int,
+    pairwise: bool,
+    fixed_eta: bool,
+    tol: float,
+    max_iter: int,
+    threads: int,
+    seed: int,
+    report: Report | None,
+    time_limit: float,
+) -> dict[str, Any]: ...
+def clique_residuals(
+    rows: int,
+    labels: dict[str, Any],
+    subsets: tuple[NDArray[np.int64], NDArray[np.int32]],
+    row: NDArray[np.int64],
+    first: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    bits: NDArray[np.uint64],
+    threads: int,
+    out: NDArray[Any],
+) -> None: ...

@@ -52,13 +52,24 @@ PathLike: TypeAlias = str | os.PathLike[str]
 def storable_classes() -> dict[str, type]:
     """Return the only classes a model file may name, by class name."""
     from .baselines import OutputKernelLeastSquares, RankSVM
-    from .estimators import REGISTRY, Certificate, History
+    from .estimators import REGISTRY, Certificate, CliqueCertificate, CliquePath, History
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
     from .priors import LowRankPrior
     from .zero_shot import ZeroShotClassifier
 
-    plain = (Certificate, History, LabelForm, LowRankPrior, Polynomial, Cosine, ExpMinusOne, Jaccard)
+    plain = (
+        Certificate,
+        CliqueCertificate,
+        CliquePath,
+        History,
+        LabelForm,
+        LowRankPrior,
+        Polynomial,
+        Cosine,
+        ExpMinusOne,
+        Jaccard,
+    )
     models = (*REGISTRY.values(), ZeroShotClassifier, RankSVM, OutputKernelLeastSquares)
     return {cls.__name__: cls for cls in (*models, *plain)}
 

@@ -2,6 +2,7 @@
 
 from multimargin.estimators._base import MultilabelClassifier
 from multimargin.estimators._monitor import Certificate, History, Progress
+from multimargin.estimators.cliques import CliqueCertificate, CliqueClassifier, CliquePath
 from multimargin.estimators.kernel_m3l import KernelM3L
 from multimargin.estimators.m3l import LinearM3L
 from multimargin.estimators.separation import CalibratedSeparationClassifier, OutputKernelClassifier
@@ -11,6 +12,9 @@ __all__ = [
     "REGISTRY",
     "CalibratedSeparationClassifier",
     "Certificate",
+    "CliqueCertificate",
+    "CliqueClassifier",
+    "CliquePath",
     "History",
     "KernelM3L",
     "LinearM3L",
@@ -24,6 +28,7 @@ REGISTRY: dict[str, type[MultilabelClassifier]] = {
     "linear-m3l": LinearM3L,
     "kernel-m3l": KernelM3L,
     "submodular": SubmodularClassifier,
+    "cliques": CliqueClassifier,
     "calibrated-separation": CalibratedSeparationClassifier,
     "output-kernel": OutputKernelClassifier,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -44,6 +44,17 @@ class Problem:
     def dtype(self) -> Any:
         """Precision in which to solve."""
         return self.X.dtype
+
+    def part(self, rows: NDArray[Any]) -> Problem:
+        """Return the problem of some of the rows."""
+        labels, costs = self.labels, self.costs
+        some = replace(
+            labels,
+            positives=labels.positives[rows],
+            missing=None if labels.missing is None else labels.missing[rows],
+        )
+        cells = None if costs.cells is None else costs.cells[rows]
+        return replace(self, X=self.X[rows], labels=some, costs=replace(costs, row=costs.row[rows], cells=cells))
 
     def rows(self) -> _core.Rows:
         """X for the native core."""
@@ -157,7 +168,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         self.label_form_ = labels.form
         self.constant_labels_ = labels.names[constant]
         self.history_ = monitor.history()
-        self.certificate_ = Certificate.of(solution.primal, solution.dual, self.tol, solution.oracle_exact)
+        self.certificate_ = self._certificate(solution)
         self.n_iter_ = solution.passes
         self._warn_unless_converged(solution)
         return self
@@ -255,6 +266,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         raise AssertionError
+
+    def _certificate(self, solution: Solution) -> Certificate:
+        return Certificate.of(solution.primal, solution.dual, self.tol, solution.oracle_exact)
 
     def _warn_unless_converged(self, solution: Solution) -> None:
         certificate = self.certificate_

@@ -1,0 +1,149 @@
+"""Label cliques: their subsets, the fixed graphs, and the cliques that may join a learned one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from multimargin import _core
+from multimargin.errors import InputError
+from multimargin.labels import LabelMatrix
+
+__all__ = ["Clique", "CliqueGraph", "candidate_cliques", "chow_liu", "named_cliques"]
+
+Clique = tuple[int, ...]
+
+EXHAUSTIVE_TRIPLES = 40
+"""Up to so many labels all triples are candidates; beyond, they grow out of pairs."""
+
+RANDOM_TRIPLES = 2000
+
+
+@dataclass(frozen=True)
+class CliqueGraph:
+    """Cliques of labels, and the label subsets T whose characters make up the score."""
+
+    n_labels: int
+    cliques: tuple[Clique, ...]
+    parity: bool = False
+    subsets: tuple[Clique, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        single = [(k,) for k in range(self.n_labels)]
+        larger = sorted({t for c in self.cliques for t in self._parts(c) if len(t) > 1}, key=lambda t: (len(t), t))
+        object.__setattr__(self, "subsets", (*single, *larger))
+
+    def _parts(self, clique: Clique) -> Iterable[Clique]:
+        if self.parity:
+            return [clique]
+        return (t for size in range(1, len(clique) + 1) for t in combinations(clique, size))
+
+    @cached_property
+    def positions(self) -> dict[Clique, int]:
+        """Where a subset stands in the list."""
+        return {t: k for k, t in enumerate(self.subsets)}
+
+    @cached_property
+    def members(self) -> list[NDArray[np.int32]]:
+        """Positions of the subsets of each clique."""
+        return [np.array([self.positions[t] for t in self._parts(c)], dtype=np.int32) for c in self.cliques]
+
+    @cached_property
+    def scale(self) -> NDArray[np.float64]:
+        """``2 ** -size`` of each clique."""
+        return np.array([2.0 ** -len(c) for c in self.cliques])
+
+    def native_subsets(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the subsets for the native core."""
+        return subset_arrays(self.subsets)
+
+    def native_cliques(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Return the cliques for the native core."""
+        starts = np.cumsum([0, *map(len, self.members)]).astype(np.int64)
+        return starts, np.concatenate([*self.members, np.zeros(0, np.int32)]), self.scale
+
+    def kappa(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the factor of each subset in ``W_T = kappa_T q_T``."""
+        kappa = np.zeros(len(self.subsets))
+        kappa[: self.n_labels] = 0.5
+        for positions, scale, share in zip(self.members, self.scale, eta, strict=True):
+            kappa[positions] += share * scale
+        return kappa
+
+    def scores(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``s_c`` of each clique from ``|q_T|^2`` of each subset."""
+        return np.array([squares[t].sum() for t in self.members]) * self.scale
+
+    def inference(self, method: str, treewidth_limit: int) -> _core.CliqueInference:
+        """Compile inference for this graph."""
+        starts, members = self.native_subsets()
+        return _core.CliqueInference(self.n_labels, starts, members, method, treewidth_limit)
+
+
+def subset_arrays(subsets: Sequence[Clique]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Label subsets as (starts, members)."""
+    starts = np.cumsum([0, *map(len, subsets)]).astype(np.int64)
+    return starts, np.array([k for t in subsets for k in t], dtype=np.int32)
+
+
+def chow_liu(labels: LabelMatrix, weight: NDArray[Any], usable: NDArray[np.int64]) -> list[Clique]:
+    """Edges of the tree with the largest mutual information between labels (Chow and Liu, 1968)."""
+    if len(usable) < 2:
+        return []
+    Y = labels.positives[:, usable].toarray().astype(np.float64)
+    known = np.ones_like(Y) if labels.missing is None else 1.0 - labels.missing[:, usable].toarray()
+    weight = np.asarray(weight, dtype=np.float64)[:, None]
+    states = [known - Y, Y]  # absent and present, where known
+    total = np.maximum((known * weight).T @ known, 1e-300)
+    joint = np.array([[(a * weight).T @ b / total for b in states] for a in states])
+    first, second = joint.sum(axis=1), joint.sum(axis=0)
+    expected = first[:, None] * second[None, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        information = np.where(joint > 0, joint * np.log(joint / expected), 0.0).sum(axis=(0, 1))
+    # The spanning tree routine drops zero weights: shift so that every edge has one, the best the smallest.
+    distance = np.triu(information.max() - information + 1.0, k=1)
+    tree = minimum_spanning_tree(distance).tocoo()
+    ends = np.sort(np.column_stack([usable[tree.row], usable[tree.col]]), axis=1)
+    return sorted((int(a), int(b)) for a, b in ends)
+
+
+def named_cliques(graph: Any, labels: LabelMatrix) -> list[Clique]:
+    """Cliques given by label names, as label columns, checked."""
+    column = {name: k for k, name in enumerate(labels.names.tolist())}
+    found: dict[Clique, None] = {}
+    for entry in graph:
+        names = list(entry) if isinstance(entry, tuple | list | set | frozenset | np.ndarray) else [entry]
+        names = [name.item() if isinstance(name, np.generic) else name for name in names]
+        if len(names) < 2 or len(set(names)) < len(names):
+            msg = f"graph must list cliques of at least two different labels; got {entry!r} in it."
+            raise InputError(msg)
+        unknown = [name for name in names if name not in column]
+        if unknown:
+            msg = f"graph names the label {unknown[0]!r}, which is not one of the {len(column)} labels of Y."
+            raise InputError(msg)
+        found[tuple(sorted(column[name] for name in names))] = None
+    return list(found)
+
+
+def candidate_cliques(
+    usable: NDArray[np.int64], active: Sequence[Clique], max_order: int, rng: np.random.Generator
+) -> list[Clique]:
+    """Cliques that may join: all pairs, all triples of few labels, and larger ones grown out of active cliques."""
+    labels = [int(k) for k in usable]
+    found: dict[Clique, None] = dict.fromkeys(combinations(labels, 2))
+    if max_order >= 3 and len(labels) <= EXHAUSTIVE_TRIPLES:
+        found.update(dict.fromkeys(combinations(labels, 3)))
+    elif max_order >= 3:
+        drawn = (rng.choice(labels, size=3, replace=False) for _ in range(RANDOM_TRIPLES))
+        found.update(dict.fromkeys(tuple(sorted(map(int, triple))) for triple in drawn))
+    for clique in active:
+        if 2 <= len(clique) < max_order:
+            found.update(dict.fromkeys(tuple(sorted((*clique, k))) for k in labels if k not in clique))
+    return list(found)

@@ -1,0 +1,162 @@
+"""How much a clique that is not in the model would help: exact scores by matrix products, and a significance test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.stats import chi2
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from multimargin import _core
+from multimargin.estimators._clique_graph import Clique, CliqueGraph, subset_arrays
+
+__all__ = ["NO_RESIDUALS", "AtomResiduals", "Atoms", "Residuals", "clique_scores", "significance", "subset_norms"]
+
+PANEL_BYTES = 64 * 2**20
+EXACT_SPREAD_FEATURES = 512
+PROBES = 64
+
+
+class Residuals(Protocol):
+    """Dual residuals ``C_i (chi_T(y_i) - E_i chi_T)`` of any label subset T."""
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Rows where they are not zero."""
+
+    def panel(self, subsets: Sequence[Clique]) -> NDArray[Any]:
+        """One row for each of ``rows``, one column for each subset."""
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Distributions over labellings: each belongs to a row and has a weight; the true labelling has the rest."""
+
+    row: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    bits: NDArray[np.uint64]
+
+    def native(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.uint64]]:
+        """Return the atoms for the native core."""
+        return self.row, self.weight, self.bits
+
+
+class AtomResiduals:
+    """Residuals of distributions given as atoms."""
+
+    def __init__(self, atoms: Atoms, labels: dict[str, Any], n_labels: int, n_rows: int, dtype: Any, threads: int):
+        self._rows, first = np.unique(atoms.row, return_index=True)
+        self._first = np.append(first, len(atoms.row)).astype(np.int64)
+        self._atoms = atoms
+        self._labels = labels
+        self._n_labels = n_labels
+        self._n_rows = n_rows
+        self._dtype = dtype
+        self._threads = threads
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Rows whose distribution is not all on the truth."""
+        return self._rows
+
+    def panel(self, subsets: Sequence[Clique]) -> NDArray[Any]:
+        """One row for each of ``rows``, one column for each subset."""
+        # The native core lists the single labels first.
+        wanted = [(k,) for k in range(self._n_labels)] + [t for t in subsets if len(t) > 1]
+        out = np.empty((len(self.rows), len(wanted)), dtype=self._dtype)
+        atoms = self._atoms
+        _core.clique_residuals(
+            rows=self._n_rows,
+            labels=self._labels,
+            subsets=subset_arrays(wanted),
+            row=self.rows,
+            first=self._first,
+            weight=atoms.weight,
+            bits=atoms.bits,
+            threads=self._threads,
+            out=out,
+        )
+        place = {t: k for k, t in enumerate(wanted)}
+        columns = np.array([place[t] for t in subsets], dtype=np.int64)
+        whole = len(columns) == len(wanted) and np.array_equal(columns, np.arange(len(wanted)))
+        return out if whole else np.ascontiguousarray(out[:, columns])
+
+
+class _NoResiduals:
+    rows = np.zeros(0, dtype=np.int64)
+
+    def panel(self, subsets: Sequence[Clique]) -> NDArray[Any]:
+        return np.zeros((0, len(subsets)))
+
+
+NO_RESIDUALS: Residuals = _NoResiduals()
+"""Of a solution whose cliques are not to be extended."""
+
+
+def subset_norms(X: Any, bias: float, residuals: Residuals, subsets: Sequence[Clique]) -> NDArray[np.float64]:
+    """Return ``|q_T|^2`` of each subset, in panels of one matrix product each."""
+    squares = np.empty(len(subsets))
+    rows = residuals.rows
+    part = X if len(rows) == X.shape[0] else X[rows]
+    width = max(1, PANEL_BYTES // (8 * max(len(rows), 1)))
+    for start in range(0, len(subsets), width):
+        chosen = slice(start, min(start + width, len(subsets)))
+        R = residuals.panel(subsets[chosen])
+        squares[chosen] = _squared_norms(part, R) + (bias * R.sum(axis=0, dtype=np.float64)) ** 2
+    return squares
+
+
+def _squared_norms(X: Any, R: NDArray[Any]) -> NDArray[np.float64]:
+    Q = (X.T @ R).T if sp.issparse(X) else R.T @ X
+    return np.asarray(np.einsum("td,td->t", Q, Q, dtype=np.float64))
+
+
+def clique_scores(
+    X: Any, bias: float, residuals: Residuals, n_labels: int, cliques: Sequence[Clique], parity: bool
+) -> tuple[NDArray[np.float64], float]:
+    """Return ``s_c`` of each clique, whether it is in the model or not, and the part of the nodes in the dual."""
+    graph = CliqueGraph(n_labels, tuple(cliques), parity)
+    squares = subset_norms(X, bias, residuals, graph.subsets)
+    return graph.scores(squares), 0.5 * float(squares[:n_labels].sum())
+
+
+def significance(
+    X: Any, residuals: Residuals, cliques: Sequence[Clique], n_candidates: int, level: float, seed: int
+) -> NDArray[np.float64]:
+    r"""Return, for each clique, the ratio of its evidence to the threshold of a test; above 1 it is significant.
+
+    If the residuals of a clique had nothing to do with the features, :math:`q = \sum_i R_i x_i` would have the
+    covariance :math:`V = \sum_i R_i^2 x_i x_i^\top`, and :math:`|q|^2 / \operatorname{tr} V` would be about a
+    chi-squared variable over its degrees of freedom :math:`(\operatorname{tr} V)^2 / \|V\|_F^2`. The level is shared
+    between all candidates (Bonferroni). The constant feature takes no part.
+    """
+    part = X[residuals.rows]
+    R = residuals.panel(cliques).astype(np.float64)
+    squares = _squared_norms(part, R)
+    norms = row_norms(part, squared=True).astype(np.float64)
+    ratios = np.zeros(len(cliques))
+    rng = np.random.default_rng(seed)
+    for k in range(len(cliques)):
+        weight = R[:, k] ** 2
+        trace = float(weight @ norms)
+        if trace <= 0:
+            continue
+        freedom = trace**2 / _squared_frobenius(part, weight, rng)
+        threshold = chi2.ppf(1 - level / n_candidates, freedom) / freedom
+        ratios[k] = squares[k] / trace / threshold
+    return ratios
+
+
+def _squared_frobenius(X: Any, weight: NDArray[np.float64], rng: np.random.Generator) -> float:
+    """Return ``|X' diag(weight) X|_F^2``, estimated with random signs if there are many features."""
+    if X.shape[1] <= EXACT_SPREAD_FEATURES and not sp.issparse(X):
+        V = X.T @ (weight[:, None] * X)
+    else:
+        signs = rng.choice([-1.0, 1.0], size=(X.shape[1], PROBES)) / np.sqrt(PROBES)
+        V = safe_sparse_dot(X.T, weight[:, None] * safe_sparse_dot(X, signs, dense_output=True), dense_output=True)
+    return float(np.sum(np.asarray(V, dtype=np.float64) ** 2))
