@@ -65,6 +65,7 @@ void each_row(const CliqueInference& inference, std::size_t rows, int threads, W
     const std::size_t blocks = (rows + rows_per_block - 1) / rows_per_block;
     parallel_for(std::min(threads, static_cast<int>(blocks)), threads, control, [&](int k, bool on_caller) {
         auto space = inference.workspace();
+        space.watch(control, on_caller);
         // Blocks are dealt in turn, one workspace for each thread.
         for (std::size_t block = k; block < blocks; block += std::min<std::size_t>(threads, blocks))
             for (std::size_t i = block * rows_per_block; i < std::min(rows, (block + 1) * rows_per_block); ++i) {
@@ -156,14 +157,16 @@ void bind_clique_inference(nb::module_& m) {
         .def(
             "__init__",
             [](CliqueInference* self, std::size_t n_labels, Vector<std::int64_t> starts, Vector<std::int32_t> members,
-               const std::string& method, int treewidth_limit) {
+               const std::string& method, int treewidth_limit, int node_limit, int iteration_limit) {
                 InferenceOptions options;
                 options.method = method_named(method);
                 options.treewidth_limit = treewidth_limit;
+                options.node_limit = node_limit;
+                options.iteration_limit = iteration_limit;
                 new (self) CliqueInference(subsets_of(n_labels, starts, members), options);
             },
             nb::arg("n_labels"), nb::arg("starts").noconvert(), nb::arg("members").noconvert(), nb::arg("method"),
-            nb::arg("treewidth_limit"))
+            nb::arg("treewidth_limit"), nb::arg("node_limit"), nb::arg("iteration_limit"))
         .def("maximize", &maximize, nb::arg("scores").noconvert(), nb::arg("threads"))
         .def("max_marginals", &max_marginals, nb::arg("scores").noconvert(), nb::arg("threads"))
         .def("log_partition", &log_partition, nb::arg("scores").noconvert(), nb::arg("threads"))

@@ -203,6 +203,8 @@ class CliqueInference:
         members: NDArray[np.int32],
         method: str,
         treewidth_limit: int,
+        node_limit: int,
+        iteration_limit: int,
     ) -> None: ...
     def maximize(
         self, scores: NDArray[np.float64], threads: int
