@@ -36,7 +36,7 @@ struct InferenceOptions {
 class CliqueInference {
   public:
     static constexpr int largest_treewidth_limit = 24;
-    static constexpr std::size_t largest_table = 22;    // labels of a component that is enumerated by name
+    static constexpr std::size_t largest_table = 20;    // labels of a component that is enumerated by name
     static constexpr std::size_t small_component = 14;  // never too wide, and small enough for covariances
 
     // A connected component and how it is solved.
