@@ -146,7 +146,7 @@ def windows(n_labels):
 
 
 def window_values(scores, n_labels, combine):
-    """F over the values of the last two labels, the others combined (max or log-sum-exp), for subsets as in `windows`."""
+    """F over the values of the last two labels, the others combined by max or log-sum-exp; subsets as in `windows`."""
     sign = np.array([-1.0, 1.0])
     single = scores[:n_labels]
     pair = scores[n_labels : 2 * n_labels - 1]

@@ -42,7 +42,7 @@ class CliqueInference {
     // A connected component and how it is solved.
     struct Part {
         std::vector<std::uint32_t> labels;
-        int treewidth;
+        int treewidth;  // of the elimination order
         InferenceMethod method;
     };
     struct Optimum {
@@ -58,10 +58,13 @@ class CliqueInference {
         const LabelGraph graph(subsets_);
         std::vector<std::uint32_t> easy, every;
         for (auto& component : graph.components([](std::uint32_t) { return true; })) {
-            const auto order = min_fill(graph, component, subsets_.labels);
-            has_sums_ &= narrow(component.size(), order.width);
-            has_covariances_ &= component.size() <= small_component;
-            const auto method = method_for(component.size(), order.width);
+            const bool small = component.size() <= small_component;
+            const auto order = min_fill(graph, component, small ? small_component : options_.treewidth_limit);
+            const bool narrow = order.cutset.empty();
+            const int treewidth = narrow ? order.width : min_degree_width(graph, component);
+            has_sums_ &= narrow;
+            has_covariances_ &= small;
+            const auto method = method_for(component.size(), narrow, treewidth);
             every.insert(every.end(), order.order.begin(), order.order.end());
             if (method == InferenceMethod::elimination)
                 easy.insert(easy.end(), order.order.begin(), order.order.end());
@@ -71,7 +74,7 @@ class CliqueInference {
                 mplp_.emplace_back(subsets_, component);
             else
                 searches_.emplace_back(subsets_, graph, component, options_.treewidth_limit);
-            parts_.push_back({std::move(component), order.width, method});
+            parts_.push_back({std::move(component), treewidth, method});
         }
         elimination_ = Elimination(subsets_, easy);
         if (has_sums_ && easy.size() < every.size()) sums_ = Elimination(subsets_, every);
@@ -177,11 +180,7 @@ class CliqueInference {
                                         std::to_string(high) + "; got " + std::to_string(value));
     }
 
-    bool narrow(std::size_t labels, int treewidth) const {
-        return treewidth <= options_.treewidth_limit || labels <= small_component;
-    }
-
-    InferenceMethod method_for(std::size_t labels, int treewidth) const {
+    InferenceMethod method_for(std::size_t labels, bool narrow, int treewidth) const {
         const int limit = options_.treewidth_limit;
         switch (options_.method) {
             case InferenceMethod::exhaustive:
@@ -191,13 +190,13 @@ class CliqueInference {
                                                 std::to_string(labels) + ". Use elimination or automatic");
                 return InferenceMethod::exhaustive;
             case InferenceMethod::elimination:
-                if (!narrow(labels, treewidth))
+                if (!narrow)
                     throw std::invalid_argument(
                         "elimination needs treewidth <= treewidth_limit = " + std::to_string(limit) + "; got " +
                         std::to_string(treewidth) + ". Raise treewidth_limit or use automatic");
                 return InferenceMethod::elimination;
             case InferenceMethod::automatic:
-                return narrow(labels, treewidth) ? InferenceMethod::elimination : InferenceMethod::branch_and_bound;
+                return narrow ? InferenceMethod::elimination : InferenceMethod::branch_and_bound;
             default:
                 return options_.method;
         }
@@ -245,7 +244,7 @@ class CliqueInference {
         }
     }
 
-    static constexpr double mplp_stall = 1e-3;
+    static constexpr double mplp_stall = 1e-5;
 
     LabelSubsets subsets_;
     InferenceOptions options_;
