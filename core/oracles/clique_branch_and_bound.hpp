@@ -29,7 +29,7 @@ class CliqueBranchAndBound {
     CliqueBranchAndBound(const LabelSubsets& subsets, const LabelGraph& graph, std::span<const std::uint32_t> component,
                          std::size_t treewidth_limit)
         : mplp_(subsets, component) {
-        const auto order = min_fill(graph, component, treewidth_limit);
+        const auto order = elimination_order(graph, component, treewidth_limit);
         elimination_ = Elimination(subsets, order.order);
         std::vector<std::uint8_t> cut(subsets.labels, 0), inside(subsets.labels, 0);
         for (auto a : component) inside[a] = 1;

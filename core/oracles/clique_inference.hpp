@@ -2,10 +2,10 @@
 // Inference in F(y) = sum_T theta_T chi_T(y), y in {0, 1}^K: maximum, max-marginals, log-partition, moments. The
 // subsets are compiled once; scores come one row at a time.
 //
-// Connected components are independent. Those of at most 14 labels, or whose treewidth (by min-fill) is within the
-// limit, are solved exactly by elimination (a label without a partner is a sign test), and so are their sums. Others by
-// branch and bound on MPLP bounds, after roof duality where all subsets are pairs: an answer is exact, or has a
-// bracket.
+// Connected components are independent. Those of at most 14 labels, or whose treewidth (of the order found) is within
+// the limit, are solved exactly by elimination (a label without a partner is a sign test), and so are their sums.
+// Others by branch and bound on MPLP bounds, after roof duality where all subsets are pairs: an answer is exact, or has
+// a bracket.
 
 #include <cstdint>
 #include <optional>
@@ -59,7 +59,7 @@ class CliqueInference {
         std::vector<std::uint32_t> easy, every;
         for (auto& component : graph.components([](std::uint32_t) { return true; })) {
             const bool small = component.size() <= small_component;
-            const auto order = min_fill(graph, component, small ? small_component : options_.treewidth_limit);
+            const auto order = elimination_order(graph, component, small ? small_component : options_.treewidth_limit);
             const bool narrow = order.cutset.empty();
             const int treewidth = narrow ? order.width : min_degree_width(graph, component);
             has_sums_ &= narrow;
