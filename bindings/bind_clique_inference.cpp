@@ -61,14 +61,16 @@ template <class Work>
 void each_row(const CliqueInference& inference, std::size_t rows, int threads, Work&& work) {
     PythonControl control(nb::none(), HUGE_VAL);
     nb::gil_scoped_release release;
-    constexpr std::size_t rows_per_block = 256;
+    constexpr std::size_t rows_per_block = 256, rows_per_look = 4;
     const std::size_t blocks = (rows + rows_per_block - 1) / rows_per_block;
-    parallel_for(std::min(threads, static_cast<int>(blocks)), threads, control, [&](int k, bool on_caller) {
+    const int workers = std::max(1, static_cast<int>(std::min<std::size_t>(blocks, std::max(threads, 1))));
+    parallel_for(workers, workers, control, [&](int worker, bool on_caller) {
         auto space = inference.workspace();
-        // Blocks are dealt in turn, one workspace for each thread.
-        for (std::size_t block = k; block < blocks; block += std::min<std::size_t>(threads, blocks))
+        space.watch(control, on_caller);
+        for (std::size_t block = worker; block < blocks; block += workers)
             for (std::size_t i = block * rows_per_block; i < std::min(rows, (block + 1) * rows_per_block); ++i) {
-                if (i % 16 == 0 && control.leave(on_caller)) return;
+                if (on_caller && i % rows_per_look == 0) control.wait_a_little();
+                if (control.stopped()) return;
                 work(i, space);
             }
     });
@@ -132,6 +134,22 @@ nb::tuple covariances(const CliqueInference& inference, Matrix<double> scores, i
     return out;
 }
 
+// For tests: which labels roof duality fixes (1 on, -1 off, 0 not told), and its bound, for each row.
+nb::tuple roof_duality(Matrix<double> unary, Matrix<std::int32_t> pairs, Matrix<double> coupling) {
+    const std::size_t rows = unary.shape(0), labels = unary.shape(1);
+    std::vector<std::pair<int, int>> list;
+    for (std::size_t e = 0; e < pairs.shape(0); ++e) list.emplace_back(pairs(e, 0), pairs(e, 1));
+    const RoofDuality roof(labels, std::move(list));
+    auto scratch = roof.scratch();
+    std::int8_t* fixed;
+    double* bound;
+    auto out = nb::make_tuple(array({rows, labels}, fixed), array({rows}, bound));
+    for (std::size_t i = 0; i < rows; ++i)
+        bound[i] =
+            roof.solve(unary.data() + i * labels, coupling.data() + i * coupling.shape(1), fixed + i * labels, scratch);
+    return out;
+}
+
 int treewidth(const CliqueInference& inference) {
     int most = 0;
     for (const auto& part : inference.parts()) most = std::max(most, part.treewidth);
@@ -152,18 +170,22 @@ nb::list components(const CliqueInference& inference) {
 }  // namespace
 
 void bind_clique_inference(nb::module_& m) {
+    m.def("roof_duality", &roof_duality, nb::arg("unary").noconvert(), nb::arg("pairs").noconvert(),
+          nb::arg("coupling").noconvert());
     nb::class_<CliqueInference>(m, "CliqueInference")
         .def(
             "__init__",
             [](CliqueInference* self, std::size_t n_labels, Vector<std::int64_t> starts, Vector<std::int32_t> members,
-               const std::string& method, int treewidth_limit) {
+               const std::string& method, int treewidth_limit, int node_limit, int iteration_limit) {
                 InferenceOptions options;
                 options.method = method_named(method);
                 options.treewidth_limit = treewidth_limit;
+                options.node_limit = node_limit;
+                options.iteration_limit = iteration_limit;
                 new (self) CliqueInference(subsets_of(n_labels, starts, members), options);
             },
             nb::arg("n_labels"), nb::arg("starts").noconvert(), nb::arg("members").noconvert(), nb::arg("method"),
-            nb::arg("treewidth_limit"))
+            nb::arg("treewidth_limit"), nb::arg("node_limit"), nb::arg("iteration_limit"))
         .def("maximize", &maximize, nb::arg("scores").noconvert(), nb::arg("threads"))
         .def("max_marginals", &max_marginals, nb::arg("scores").noconvert(), nb::arg("threads"))
         .def("log_partition", &log_partition, nb::arg("scores").noconvert(), nb::arg("threads"))

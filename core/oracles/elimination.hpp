@@ -17,11 +17,13 @@
 // p(x_S) tanh B(x_S); max-marginals from M(x_S, s_v) = M(x_S) - |B(x_S)| + s_v B(x_S), where M(x_S) is the maximum of F
 // given x_S, maximised out of the clique of the next label of S.
 //
-// Cost: per label O(w 2^w) additions, w its neighbours at elimination; memory O(sum of 2^w).
+// Cost: per label O(w 2^w) additions, w its neighbours at elimination; memory about 32 bytes times the sum of 2^w.
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "core/memory.hpp"
@@ -252,6 +254,11 @@ class Elimination {
             }
             roots.push_back(root);
         }
+
+        constexpr std::size_t most_slots = std::size_t{1} << 26;
+        if (slots_ > most_slots)
+            throw std::invalid_argument("elimination would need " + std::to_string(slots_ >> 25) +
+                                        " GiB of memory for each thread; lower treewidth_limit");
 
         // Slot of the subset of `owner`'s neighbours in `members`, together with the owner.
         const auto slot_of = [&](std::uint32_t owner, std::span<const std::uint32_t> members) {

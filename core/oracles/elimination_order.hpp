@@ -1,18 +1,23 @@
 #pragma once
 // Which labels depend on each other, and in which order to eliminate them.
 //
-// Two labels are neighbours if a subset holds both. Min-fill (the label whose elimination joins the fewest pairs of
-// strangers; then fewest neighbours, then the smallest number) orders each connected component. Where every label left
-// has more than `limit` neighbours, the one with the most is taken out of the graph into a cutset: with the labels of
-// the cutset held fixed, elimination never sees more than `limit` neighbours.
+// Two labels are neighbours if a subset holds both; eliminating a label joins its neighbours. Each connected component
+// is ordered by min-fill (next is the label whose elimination joins the fewest pairs of strangers) or by min-degree,
+// whichever leads to smaller tables. Where every label left has more than `limit` neighbours, the one with the most is
+// taken out of the graph into a cutset: with the labels of the cutset held fixed, elimination never sees more than
+// `limit` neighbours.
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/oracles/label_subsets.hpp"
+#include "core/rng.hpp"
 
 namespace multimargin {
 
@@ -97,28 +102,34 @@ class LabelGraph {
 
 struct EliminationOrder {
     std::vector<std::uint32_t> order, cutset;
-    int width = 0;  // most neighbours of a label at its elimination
+    int width = 0;      // most neighbours of a label at its elimination
+    double cost = 0.0;  // sum of 2^neighbours
 };
 
-inline EliminationOrder min_fill(LabelGraph graph, std::span<const std::uint32_t> component, std::size_t limit) {
+// One label after the other: the smallest fill, or else the fewest neighbours; equal ones by the smallest `rank`.
+inline EliminationOrder greedy_order(LabelGraph graph, std::span<const std::uint32_t> component, std::size_t limit,
+                                     bool by_fill, std::span<const std::uint32_t> rank) {
     EliminationOrder result;
     std::vector<std::uint32_t> left(component.begin(), component.end());
-    std::vector<std::size_t> fill(graph.labels()), degree(graph.labels());
+    std::vector<std::size_t> fill(graph.labels(), 0), degree(graph.labels(), 0);
     const auto measure = [&](std::uint32_t a) {
         degree[a] = graph.degree(a);
-        fill[a] = degree[a] <= limit ? graph.fill(a) : 0;
+        if (by_fill && degree[a] <= limit) fill[a] = graph.fill(a);
     };
     for (auto a : left) measure(a);
+    std::vector<std::uint8_t> touched(graph.labels(), 0);
     while (!left.empty()) {
         const auto better = [&](std::uint32_t a, std::uint32_t b) {
             const bool wide_a = degree[a] > limit, wide_b = degree[b] > limit;
             if (wide_a != wide_b) return wide_b;
-            if (wide_a) return degree[a] > degree[b];
-            return fill[a] != fill[b] ? fill[a] < fill[b] : degree[a] < degree[b];
+            if (wide_a && degree[a] != degree[b]) return degree[a] > degree[b];
+            if (!wide_a && fill[a] != fill[b]) return fill[a] < fill[b];
+            return degree[a] != degree[b] ? degree[a] < degree[b] : rank[a] < rank[b];
         };
         const auto place = std::min_element(left.begin(), left.end(), better);
         const std::uint32_t a = *place;
-        left.erase(place);
+        *place = left.back();
+        left.pop_back();
         const auto near = graph.neighbours(a);
         if (degree[a] > limit) {
             result.cutset.push_back(a);
@@ -126,17 +137,49 @@ inline EliminationOrder min_fill(LabelGraph graph, std::span<const std::uint32_t
         } else {
             result.order.push_back(a);
             result.width = std::max(result.width, static_cast<int>(near.size()));
+            result.cost += std::ldexp(1.0, static_cast<int>(near.size()));
             graph.eliminate(a);
         }
-        std::vector<std::uint8_t> touched(graph.labels(), 0);
+        std::fill(touched.begin(), touched.end(), std::uint8_t{0});
         for (auto b : near) {
             touched[b] = 1;
-            for (auto c : graph.neighbours(b)) touched[c] = 1;
+            if (by_fill)
+                for (auto c : graph.neighbours(b)) touched[c] = 1;
         }
         for (auto b : left)
             if (touched[b]) measure(b);
     }
     return result;
+}
+
+// The best of min-degree, min-fill and, in components that are not too large, min-fill with ties broken at random.
+inline EliminationOrder elimination_order(const LabelGraph& graph, std::span<const std::uint32_t> component,
+                                          std::size_t limit) {
+    constexpr std::size_t large = 128;
+    constexpr int trials = 8;
+    std::vector<std::uint32_t> rank(graph.labels());
+    std::iota(rank.begin(), rank.end(), 0u);
+    auto best = greedy_order(graph, component, limit, true, rank);
+    if (best.width <= 1 && best.cutset.empty()) return best;
+    const auto compare = [&](bool by_fill) {
+        auto other = greedy_order(graph, component, limit, by_fill, rank);
+        if (std::pair(other.cutset.size(), other.cost) < std::pair(best.cutset.size(), best.cost))
+            best = std::move(other);
+    };
+    compare(false);
+    Rng rng(0);
+    for (int k = 0; k < trials && component.size() <= large; ++k) {
+        rng.shuffle(std::span(rank));
+        compare(true);
+    }
+    return best;
+}
+
+// Width of the min-degree order without a limit: fast, and no less than the treewidth.
+inline int min_degree_width(const LabelGraph& graph, std::span<const std::uint32_t> component) {
+    std::vector<std::uint32_t> rank(graph.labels());
+    std::iota(rank.begin(), rank.end(), 0u);
+    return greedy_order(graph, component, graph.labels(), false, rank).width;
 }
 
 }  // namespace multimargin

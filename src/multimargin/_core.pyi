@@ -194,6 +194,9 @@ def stratify(
     shuffle: bool,
     fold_of_row: NDArray[np.int32],
 ) -> None: ...
+def roof_duality(
+    unary: NDArray[np.float64], pairs: NDArray[np.int32], coupling: NDArray[np.float64]
+) -> tuple[NDArray[np.int8], NDArray[np.float64]]: ...
 
 class CliqueInference:
     def __init__(
@@ -203,6 +206,8 @@ class CliqueInference:
         members: NDArray[np.int32],
         method: str,
         treewidth_limit: int,
+        node_limit: int,
+        iteration_limit: int,
     ) -> None: ...
     def maximize(
         self, scores: NDArray[np.float64], threads: int
