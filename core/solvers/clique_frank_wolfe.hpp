@@ -11,6 +11,10 @@
 // so D as they are, and changes W = kappa q. P may rise for a while: the best P, with its weights, and the best D are
 // kept. A certificate is a full pass of oracles at fixed weights, on any number of threads; upper bounds of unfinished
 // oracle calls count in P. Nothing depends on the number of threads.
+//
+// Smoothing the maximum and taking Newton steps needs far fewer passes where C is large and features are few, but each
+// costs so much more that no case was found where it wins: 2,000 rows, 10 features, 10 labels, C = 5, relative gap
+// 1e-2: 13 s of CPU against 0.34 s with 4 cliques, and with all 45 pairs no certificate after 20 s against 13 s.
 
 #include <algorithm>
 #include <cstring>

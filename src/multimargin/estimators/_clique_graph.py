@@ -16,7 +16,7 @@ from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.labels import LabelMatrix
 
-__all__ = ["Clique", "CliqueGraph", "candidate_cliques", "chow_liu", "named_cliques"]
+__all__ = ["Clique", "CliqueGraph", "candidate_cliques", "chow_liu", "compiled", "named_cliques", "subset_arrays"]
 
 Clique = tuple[int, ...]
 
@@ -24,6 +24,8 @@ EXHAUSTIVE_TRIPLES = 40
 """Up to so many labels all triples are candidates; beyond, they grow out of pairs."""
 
 RANDOM_TRIPLES = 2000
+BRANCH_AND_BOUND_NODES = 1000
+MPLP_PASSES = 500
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,15 @@ class CliqueGraph:
 
     def inference(self, method: str, treewidth_limit: int) -> _core.CliqueInference:
         """Compile inference for this graph."""
-        starts, members = self.native_subsets()
-        return _core.CliqueInference(self.n_labels, starts, members, method, treewidth_limit)
+        return compiled(self.n_labels, self.subsets, method, treewidth_limit)
+
+
+def compiled(n_labels: int, subsets: Sequence[Clique], method: str, treewidth_limit: int) -> _core.CliqueInference:
+    """Compile inference for a list of label subsets, single labels first."""
+    starts, members = subset_arrays(subsets)
+    return _core.CliqueInference(
+        n_labels, starts, members, method, treewidth_limit, BRANCH_AND_BOUND_NODES, MPLP_PASSES
+    )
 
 
 def subset_arrays(subsets: Sequence[Clique]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

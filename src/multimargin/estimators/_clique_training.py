@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from multimargin.estimators._clique_graph import Clique, CliqueGraph, candidate_
 from multimargin.estimators._clique_scores import AtomResiduals, Atoms, Residuals, clique_scores, significance
 from multimargin.estimators._monitor import Monitor
 
-__all__ = ["Active", "ActiveSolver", "CliqueData", "FrankWolfe", "Generation", "Round", "Work", "first_shares"]
+__all__ = ["Active", "CliqueData", "FrankWolfe", "Generation", "Round", "Work", "first_shares"]
 
 FIRST_TOL = 0.05
 ROUND_TOL = 0.03
@@ -116,15 +116,6 @@ class Active:
         return (self.primal - self.dual) / self.primal if self.primal > 0 else 0.0
 
 
-class ActiveSolver(Protocol):
-    """Solves the problem with given cliques."""
-
-    def solve(
-        self, graph: CliqueGraph, eta: NDArray[np.float64], last: Active | None, tol: float, work: Work
-    ) -> Active:
-        """Solve to a relative gap, starting from the last solution, whatever its cliques were."""
-
-
 @dataclass(frozen=True)
 class FrankWolfe:
     """The active problem by block-coordinate pairwise Frank-Wolfe, in native code."""
@@ -205,7 +196,7 @@ class Generation:
     """
 
     data: CliqueData
-    solver: ActiveSolver
+    solver: FrankWolfe
     budget: int
     batch: int
     max_cliques: int

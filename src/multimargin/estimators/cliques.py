@@ -30,14 +30,13 @@ from multimargin.estimators._clique_graph import (
     CliqueGraph,
     candidate_cliques,
     chow_liu,
+    compiled,
     named_cliques,
-    subset_arrays,
 )
 from multimargin.estimators._clique_scores import NO_RESIDUALS
-from multimargin.estimators._clique_smooth import Newton, SoftmaxMargin
+from multimargin.estimators._clique_smooth import SoftmaxMargin
 from multimargin.estimators._clique_training import (
     Active,
-    ActiveSolver,
     CliqueData,
     FrankWolfe,
     Generation,
@@ -50,7 +49,6 @@ from multimargin.model_selection import MultilabelStratifiedShuffleSplit
 
 __all__ = ["CliqueCertificate", "CliqueClassifier", "CliquePath"]
 
-MOST_NEWTON_LABELS = 12
 MOST_EXHAUSTIVE_LABELS = 25
 
 
@@ -179,8 +177,6 @@ class CliqueClassifier(MultilabelClassifier):
         How labellings are maximised. ``"auto"`` is exact wherever the graph allows it, component by component.
     treewidth_limit : int, default=12
         Up to this treewidth labels are eliminated exactly, at a cost of 2 to the power of it.
-    solver : {"auto", "frank-wolfe", "newton"}, default="auto"
-        Of the hinge loss. Newton steps need at most 12 labels, and suit few features and large C.
     fit_intercept : bool, default=True
         Whether to append a constant feature. Its weights are regularised like the others.
     intercept_scaling : float, default=1.0
@@ -276,7 +272,6 @@ class CliqueClassifier(MultilabelClassifier):
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "inference": [StrOptions({"auto", "elimination", "exhaustive", "mplp", "branch-and-bound"})],
         "treewidth_limit": [Interval(Integral, 1, 25, closed="both")],
-        "solver": [StrOptions({"auto", "frank-wolfe", "newton"})],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
     }
@@ -310,7 +305,6 @@ class CliqueClassifier(MultilabelClassifier):
         temperature: float = 1.0,
         inference: str = "auto",
         treewidth_limit: int = 12,
-        solver: str = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         tol: float = 0.01,
@@ -338,7 +332,6 @@ class CliqueClassifier(MultilabelClassifier):
         self.temperature = temperature
         self.inference = inference
         self.treewidth_limit = treewidth_limit
-        self.solver = solver
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.tol = tol
@@ -430,12 +423,6 @@ class CliqueClassifier(MultilabelClassifier):
         K = problem.labels.n_labels
         constant, _ = constant_labels(problem.labels)
         self._fixed = self._fixed_cliques(problem, constant)
-        if self.solver == "newton" and K > MOST_NEWTON_LABELS:
-            msg = (
-                f"solver='newton' takes at most {MOST_NEWTON_LABELS} labels, since it sums over all labellings; Y has "
-                f"{K}. Use solver='frank-wolfe'."
-            )
-            raise InputError(msg)
         if self.inference == "exhaustive" and K > MOST_EXHAUSTIVE_LABELS:
             msg = (
                 f"inference='exhaustive' takes at most {MOST_EXHAUSTIVE_LABELS} labels; Y has {K}. Use "
@@ -488,9 +475,7 @@ class CliqueClassifier(MultilabelClassifier):
             graph = CliqueGraph(data.n_labels, tuple(fixed), self.features == "parity")
             budget = max(len(fixed), 1)
             if self.loss == "hinge":
-                active = self._solver(data, problem, graph, budget).solve(
-                    graph, np.ones(len(fixed)), last, self.tol, work
-                )
+                active = self._solver(data, problem, budget).solve(graph, np.ones(len(fixed)), last, self.tol, work)
             else:
                 active = self._softmax(data, graph, np.ones(len(fixed)), last, work)
         if fixed is None and self.loss == "softmax-margin" and work.exhausted is None:
@@ -515,10 +500,9 @@ class CliqueClassifier(MultilabelClassifier):
             train_data = CliqueData.of(training, constant_labels(training.labels)[0], data.bias)
             last = None
         parity = self.features == "parity"
-        graph = CliqueGraph(data.n_labels, (), parity) if last is None else last.graph
         generation = Generation(
             data=train_data,
-            solver=self._solver(train_data, training, graph, int(self.budget)),
+            solver=self._solver(train_data, training, int(self.budget)),
             budget=int(self.budget),
             batch=int(self.batch or max(self.budget, data.n_labels // 10)),
             max_cliques=int(max(45, 2 * data.n_labels) if self.max_cliques is None else self.max_cliques),
@@ -533,7 +517,7 @@ class CliqueClassifier(MultilabelClassifier):
         active, best = generation.run(work, last)
         self.path_ = _path(generation)
         if validates:
-            generation = replace(generation, data=data, solver=self._solver(data, problem, graph, int(self.budget)))
+            generation = replace(generation, data=data, solver=self._solver(data, problem, int(self.budget)))
             active = replace(best, start=None)
             if work.exhausted is not None:
                 work = Work(work.monitor, work.passes + 1, np.inf, work.passes)
@@ -555,14 +539,8 @@ class CliqueClassifier(MultilabelClassifier):
             active = solver.solve(kept, eta, active, self.tol, work)
         return active
 
-    def _solver(self, data: CliqueData, problem: Problem, graph: CliqueGraph, budget: int) -> ActiveSolver:
-        limit = int(self.treewidth_limit)
-        if self.solver == "newton" or (self.solver == "auto" and self._suits_newton(data, problem, graph)):
-            return Newton(data, budget, self.inference, limit)
-        return FrankWolfe(data, problem.rows(), budget, self.inference, limit)
-
-    def _suits_newton(self, data: CliqueData, problem: Problem, graph: CliqueGraph) -> bool:
-        return False
+    def _solver(self, data: CliqueData, problem: Problem, budget: int) -> FrankWolfe:
+        return FrankWolfe(data, problem.rows(), budget, self.inference, int(self.treewidth_limit))
 
     def _softmax(
         self, data: CliqueData, graph: CliqueGraph, eta: NDArray[np.float64], last: Active | None, work: Work
@@ -631,8 +609,7 @@ class CliqueClassifier(MultilabelClassifier):
         return int(effective_n_jobs(self.n_jobs))
 
     def _inference(self) -> _core.CliqueInference:
-        starts, members = subset_arrays(self.subsets_)
-        return _core.CliqueInference(len(self.label_names_), starts, members, self.inference, int(self.treewidth_limit))
+        return compiled(len(self.label_names_), self.subsets_, self.inference, int(self.treewidth_limit))
 
     def _subset_scores(self, X: Any) -> NDArray[np.float64]:
         scores = safe_sparse_dot(X, self.subset_coef_.T, dense_output=True) + self.subset_intercept_
