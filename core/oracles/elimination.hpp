@@ -198,18 +198,11 @@ class Elimination {
     MULTIMARGIN_SIMD static void run_marginals(const Elimination& plan, const double* scores, double* difference,
                                                double* slots, double* values, double* cliques) {
         upwards<MaxProduct>(plan, scores, slots, values, slots);
-        // max over a table with bit j clear (on) minus max with bit j set (off)
-        const auto differ = [](const double* table, int bits, int j) {
-            double best[2] = {-HUGE_VAL, -HUGE_VAL};
-            for (std::size_t i = 0; i < std::size_t{1} << bits; ++i)
-                best[i >> j & 1] = std::max(best[i >> j & 1], table[i]);
-            return best[0] - best[1];
-        };
         for (const Root& root : plan.roots_) {
             double* table = cliques + root.clique;
             std::memcpy(table, slots + root.table, sizeof(double) << root.width);
-            for (int j = 0; j < root.width; ++j)
-                difference[plan.scopes_[root.scope + j]] = differ(table, root.width, j);
+            const std::uint32_t* labels = plan.scopes_.data() + root.scope;
+            bit_differences(table, root.width, values, [&](int j, double d) { difference[labels[j]] = d; });
         }
         for (auto step = plan.steps_.rbegin(); step != plan.steps_.rend(); ++step) {
             const std::size_t n = std::size_t{1} << step->width;
@@ -224,7 +217,7 @@ class Elimination {
                 table[i] = most - std::fabs(b[i]) + b[i];
                 table[i + n] = most - std::fabs(b[i]) - b[i];
             }
-            difference[step->label] = differ(table, step->width + 1, step->width);
+            difference[step->label] = largest(table, n) - largest(table + n, n);
         }
     }
 
@@ -265,6 +258,7 @@ class Elimination {
                 largest_ = std::max(largest_, static_cast<int>(scope[a].size()));
             }
             roots.push_back(root);
+            largest_ = std::max(largest_, static_cast<int>(root) - 1);
         }
 
         constexpr std::size_t most_slots = std::size_t{1} << 26;

@@ -103,23 +103,62 @@ MULTIMARGIN_INLINE LogCosh log_2cosh(double b) {
     return {size + 2.0 * z * p, std::copysign((1.0 - e) / (1.0 + e), b)};
 }
 
-// Largest entry; of equal ones the last, which has the fewest labels on in the highest bits.
+// combine(a, b) over all entries, n a power of two, in several lanes at once.
+template <class Combine>
+MULTIMARGIN_INLINE double reduce(const double* table, std::size_t n, Combine combine) {
+    double result = table[0];
+    std::size_t i = 1;
+    if (n >= 16) {
+        Chunk<double> a = load_chunk(table), b = load_chunk(table + 4);
+        Chunk<double> c = load_chunk(table + 8), d = load_chunk(table + 12);
+        for (i = 16; i < n; i += 16) {
+            a = combine(a, load_chunk(table + i));
+            b = combine(b, load_chunk(table + i + 4));
+            c = combine(c, load_chunk(table + i + 8));
+            d = combine(d, load_chunk(table + i + 12));
+        }
+        a = combine(combine(a, b), combine(c, d));
+        result = combine(combine(a[0], a[1]), combine(a[2], a[3]));
+    }
+    for (; i < n; ++i) result = combine(result, table[i]);
+    return result;
+}
+MULTIMARGIN_INLINE double largest(const double* table, std::size_t n) {
+    return reduce(table, n, [](auto a, auto b) { return a > b ? a : b; });
+}
+
+// Index of the largest entry; of equal ones the last, which has the fewest labels on in the highest bits.
 MULTIMARGIN_INLINE std::size_t last_largest(const double* table, std::size_t n) {
-    double best = table[0];
-    for (std::size_t i = 1; i < n; ++i) best = table[i] > best ? table[i] : best;
+    const double best = largest(table, n);
     std::size_t at = n - 1;
+    if (n >= 4)
+        for (at = n - 4; at > 0 && !any(load_chunk(table + at) == best); at -= 4) {
+        }
+    at = n >= 4 ? at + 3 : at;
     while (at > 0 && !(table[at] == best)) --at;
     return at;
 }
 
 // Turns scores into probabilities and returns log of the sum of exp(scores).
 MULTIMARGIN_INLINE double softmax(double* table, std::size_t n) {
-    double best = table[0], sum = 0.0;
-    for (std::size_t i = 1; i < n; ++i) best = table[i] > best ? table[i] : best;
+    const double best = largest(table, n);
     for (std::size_t i = 0; i < n; ++i) table[i] = exp_negative(table[i] - best);
-    for (std::size_t i = 0; i < n; ++i) sum += table[i];
-    for (std::size_t i = 0; i < n; ++i) table[i] /= sum;
+    const double sum = reduce(table, n, [](auto a, auto b) { return a + b; });
+    const double scale = 1.0 / sum;
+    for (std::size_t i = 0; i < n; ++i) table[i] *= scale;
     return best + std::log(sum);
+}
+
+// difference(j, d) for each bit j: d = largest entry with bit j clear (on) minus largest with it set (off). `half` is
+// scratch memory for half the table.
+template <class Difference>
+MULTIMARGIN_INLINE void bit_differences(const double* table, int bits, double* half, Difference difference) {
+    for (int j = bits - 1; j >= 0; --j) {
+        const std::size_t n = std::size_t{1} << j;
+        difference(j, largest(table, n) - largest(table + n, n));
+        for (std::size_t i = 0; i < n; ++i) half[i] = table[i] > table[i + n] ? table[i] : table[i + n];
+        table = half;
+    }
 }
 
 }  // namespace multimargin
