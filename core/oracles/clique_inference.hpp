@@ -122,7 +122,7 @@ class CliqueInference {
         return space;
     }
 
-    // Bit k of the assignment is y_k. Where both values of a label are as good, it is off.
+    // Bit k of the assignment is y_k. The same scores give the same labelling; a label that makes no difference is off.
     Optimum maximize(const double* scores, std::uint64_t* assignment, Workspace& space) const {
         std::fill_n(assignment, words(), 0);
         double value = elimination_.maximize(scores, assignment, space.elimination);

@@ -85,25 +85,31 @@ class Elimination {
         bool whole;  // the subset lies inside the order
         std::size_t slot;
     };
+    // What becomes of a bucket's values B; sums also keep the slope tanh B for the way down.
     struct MaxProduct {
-        static MULTIMARGIN_INLINE double of(double b) { return std::fabs(b); }
+        static MULTIMARGIN_INLINE double of(double b, double*) { return std::fabs(b); }
     };
     struct SumProduct {
-        static MULTIMARGIN_INLINE double of(double b) { return log_2cosh(b); }
+        static MULTIMARGIN_INLINE double of(double b, double* slope) {
+            const LogCosh result = log_2cosh(b);
+            *slope = result.slope;
+            return result.value;
+        }
     };
 
     // Upwards. Afterwards slots hold B of every bucket and F of every root.
     template <class Product>
-    static MULTIMARGIN_INLINE void upwards(const Elimination& plan, const double* scores, double* slots,
-                                           double* values) {
+    static MULTIMARGIN_INLINE void upwards(const Elimination& plan, const double* scores, double* slots, double* values,
+                                           double* slopes) {
         std::memset(slots, 0, plan.slots_ * sizeof(double));
         for (const Load& load : plan.loads_) slots[load.slot] += scores[load.score];
         for (const Step& step : plan.steps_) {
             double* bucket = slots + step.bucket;
+            double* slope = slopes + step.bucket;
             const std::uint32_t* target = plan.targets_.data() + step.targets;
             if (step.width == 1) {
                 const double plus = bucket[0] + bucket[1], minus = bucket[0] - bucket[1];
-                const double a = Product::of(plus), b = Product::of(minus);
+                const double a = Product::of(plus, slope), b = Product::of(minus, slope + 1);
                 bucket[0] = plus;
                 bucket[1] = minus;
                 slots[target[0]] += 0.5 * (a + b);
@@ -115,8 +121,8 @@ class Elimination {
                 bucket[1] = b + d;
                 bucket[2] = a - c;
                 bucket[3] = b - d;
-                const double p = Product::of(bucket[0]), q = Product::of(bucket[1]);
-                const double r = Product::of(bucket[2]), s = Product::of(bucket[3]);
+                const double p = Product::of(bucket[0], slope), q = Product::of(bucket[1], slope + 1);
+                const double r = Product::of(bucket[2], slope + 2), s = Product::of(bucket[3], slope + 3);
                 slots[target[0]] += 0.25 * ((p + q) + (r + s));
                 slots[target[1]] += 0.25 * ((p - q) + (r - s));
                 slots[target[2]] += 0.25 * ((p + q) - (r + s));
@@ -124,7 +130,7 @@ class Elimination {
             } else {
                 const std::size_t n = std::size_t{1} << step.width;
                 walsh_transform(bucket, step.width);
-                for (std::size_t i = 0; i < n; ++i) values[i] = Product::of(bucket[i]);
+                for (std::size_t i = 0; i < n; ++i) values[i] = Product::of(bucket[i], slope + i);
                 walsh_transform(values, step.width);
                 const double scale = 1.0 / static_cast<double>(n);
                 for (std::size_t i = 0; i < n; ++i) slots[target[i]] += scale * values[i];
@@ -135,7 +141,7 @@ class Elimination {
 
     MULTIMARGIN_SIMD static double run_max(const Elimination& plan, const double* scores, std::uint64_t* assignment,
                                            double* slots, double* values, std::uint8_t* off) {
-        upwards<MaxProduct>(plan, scores, slots, values);
+        upwards<MaxProduct>(plan, scores, slots, values, slots);
         double total = 0.0;
         const auto decide = [&](std::uint32_t label, std::size_t is_off) {
             off[label] = static_cast<std::uint8_t>(is_off);
@@ -158,7 +164,7 @@ class Elimination {
 
     MULTIMARGIN_SIMD static double run_sum(const Elimination& plan, const double* scores, double* moments,
                                            double* slots, double* values, double* means) {
-        upwards<SumProduct>(plan, scores, slots, values);
+        upwards<SumProduct>(plan, scores, slots, values, means);
         double total = 0.0;
         for (const Root& root : plan.roots_) {
             const std::size_t n = std::size_t{1} << root.width;
@@ -170,12 +176,18 @@ class Elimination {
         for (auto step = plan.steps_.rbegin(); step != plan.steps_.rend(); ++step) {
             const std::size_t n = std::size_t{1} << step->width;
             const std::uint32_t* target = plan.targets_.data() + step->targets;
-            const double* b = slots + step->bucket;
-            double* mean = means + step->bucket;
+            double* mean = means + step->bucket;  // holds the slopes
             const double scale = 1.0 / static_cast<double>(n);
-            for (std::size_t i = 0; i < n; ++i) mean[i] = scale * means[target[i]];
-            walsh_transform(mean, step->width);
-            for (std::size_t i = 0; i < n; ++i) mean[i] *= tanh_of(b[i]);
+            if (step->width == 1) {
+                const double together = means[target[0]], apart = means[target[1]];
+                const double a = 0.5 * (together + apart) * mean[0], b = 0.5 * (together - apart) * mean[1];
+                mean[0] = a + b;
+                mean[1] = a - b;
+                continue;
+            }
+            for (std::size_t i = 0; i < n; ++i) values[i] = scale * means[target[i]];
+            walsh_transform(values, step->width);
+            for (std::size_t i = 0; i < n; ++i) mean[i] *= values[i];
             walsh_transform(mean, step->width);
         }
         for (const Load& load : plan.loads_)
@@ -185,19 +197,12 @@ class Elimination {
 
     MULTIMARGIN_SIMD static void run_marginals(const Elimination& plan, const double* scores, double* difference,
                                                double* slots, double* values, double* cliques) {
-        upwards<MaxProduct>(plan, scores, slots, values);
-        // max over a table with bit j clear (on) minus max with bit j set (off)
-        const auto differ = [](const double* table, int bits, int j) {
-            double best[2] = {-HUGE_VAL, -HUGE_VAL};
-            for (std::size_t i = 0; i < std::size_t{1} << bits; ++i)
-                best[i >> j & 1] = std::max(best[i >> j & 1], table[i]);
-            return best[0] - best[1];
-        };
+        upwards<MaxProduct>(plan, scores, slots, values, slots);
         for (const Root& root : plan.roots_) {
             double* table = cliques + root.clique;
             std::memcpy(table, slots + root.table, sizeof(double) << root.width);
-            for (int j = 0; j < root.width; ++j)
-                difference[plan.scopes_[root.scope + j]] = differ(table, root.width, j);
+            const std::uint32_t* labels = plan.scopes_.data() + root.scope;
+            bit_differences(table, root.width, values, [&](int j, double d) { difference[labels[j]] = d; });
         }
         for (auto step = plan.steps_.rbegin(); step != plan.steps_.rend(); ++step) {
             const std::size_t n = std::size_t{1} << step->width;
@@ -212,7 +217,7 @@ class Elimination {
                 table[i] = most - std::fabs(b[i]) + b[i];
                 table[i + n] = most - std::fabs(b[i]) - b[i];
             }
-            difference[step->label] = differ(table, step->width + 1, step->width);
+            difference[step->label] = largest(table, n) - largest(table + n, n);
         }
     }
 
@@ -253,6 +258,7 @@ class Elimination {
                 largest_ = std::max(largest_, static_cast<int>(scope[a].size()));
             }
             roots.push_back(root);
+            largest_ = std::max(largest_, static_cast<int>(root) - 1);
         }
 
         constexpr std::size_t most_slots = std::size_t{1} << 26;

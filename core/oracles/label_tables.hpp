@@ -43,14 +43,7 @@ class LabelTable {
 
     void max_marginals(const double* scores, double* difference, double* table) const {
         fill(scores, table);
-        for (std::size_t j = 0; j < component_.size(); ++j) {
-            double best[2] = {-HUGE_VAL, -HUGE_VAL};
-            for (std::size_t i = 0; i < entries(); ++i) {
-                double& side = best[i >> j & 1];
-                if (table[i] > side) side = table[i];
-            }
-            difference[component_[j]] = best[0] - best[1];
-        }
+        differences(table, labels(), component_.data(), difference);
     }
 
     // Leaves E chi_U of every subset U in the table.
@@ -80,6 +73,9 @@ class LabelTable {
     }
     MULTIMARGIN_SIMD static void transform(double* table, int bits) { walsh_transform(table, bits); }
     MULTIMARGIN_SIMD static std::size_t last_of(const double* table, std::size_t n) { return last_largest(table, n); }
+    MULTIMARGIN_SIMD static void differences(double* table, int bits, const std::uint32_t* label, double* difference) {
+        bit_differences(table, bits, table, [&](int j, double d) { difference[label[j]] = d; });
+    }
     MULTIMARGIN_SIMD static double normalise(double* table, int bits) {
         const double total = softmax(table, std::size_t{1} << bits);
         walsh_transform(table, bits);
