@@ -126,29 +126,31 @@ def clique_scores(
 
 
 def significance(
-    X: Any, residuals: Residuals, cliques: Sequence[Clique], n_candidates: int, level: float, seed: int
+    X: Any, bias: float, residuals: Residuals, cliques: Sequence[Clique], n_candidates: int, level: float, seed: int
 ) -> NDArray[np.float64]:
     r"""Return, for each clique, the ratio of its evidence to the threshold of a test; above 1 it is significant.
 
     If the residuals of a clique had nothing to do with the features, :math:`q = \sum_i R_i x_i` would have the
     covariance :math:`V = \sum_i R_i^2 x_i x_i^\top`, and :math:`|q|^2 / \operatorname{tr} V` would be about a
-    chi-squared variable over its degrees of freedom :math:`(\operatorname{tr} V)^2 / \|V\|_F^2`. The level is shared
-    between all candidates (Bonferroni). The constant feature takes no part.
+    chi-squared variable over its degrees of freedom :math:`(\operatorname{tr} V)^2 / \|V\|_F^2`. The constant feature
+    has a test of its own, with one degree of freedom: it would drown the others. A clique is significant if either
+    is. The level is shared between both tests of all candidates (Bonferroni).
     """
     part = X[residuals.rows]
     R = residuals.panel(cliques).astype(np.float64)
     squares = _squared_norms(part, R)
     norms = row_norms(part, squared=True).astype(np.float64)
-    ratios = np.zeros(len(cliques))
     rng = np.random.default_rng(seed)
+    share = level / (2 * n_candidates)
+    ratios = np.zeros(len(cliques))
     for k in range(len(cliques)):
         weight = R[:, k] ** 2
         trace = float(weight @ norms)
-        if trace <= 0:
-            continue
-        freedom = trace**2 / _squared_frobenius(part, weight, rng)
-        threshold = chi2.ppf(1 - level / n_candidates, freedom) / freedom
-        ratios[k] = squares[k] / trace / threshold
+        if trace > 0:
+            freedom = trace**2 / _squared_frobenius(part, weight, rng)
+            ratios[k] = squares[k] / trace / (chi2.isf(share, freedom) / freedom)
+        if bias and weight.any():
+            ratios[k] = max(ratios[k], R[:, k].sum() ** 2 / weight.sum() / chi2.isf(share, 1))
     return ratios
 
 

@@ -271,7 +271,8 @@ class Generation:
         order = [k for k in np.argsort(-scores, kind="stable").tolist() if candidates[k] not in present]
         chosen = [candidates[k] for k in order[:room] if scores[k] > 0]
         if self.rule == "significance" and chosen:
-            evidence = significance(self.data.X, active.residuals, chosen, len(candidates), self.level, self.data.seed)
+            data = self.data
+            evidence = significance(data.X, data.bias, active.residuals, chosen, len(candidates), self.level, data.seed)
             chosen = [c for c, ratio in zip(chosen, evidence, strict=True) if ratio > 1]
         return chosen
 
