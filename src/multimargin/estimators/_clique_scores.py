@@ -146,7 +146,7 @@ def significance(
     for k in range(len(cliques)):
         weight = R[:, k] ** 2
         trace = float(weight @ norms)
-        if trace > 0:
+        if squares[k] > trace > 0:  # the threshold is above 1
             freedom = trace**2 / _squared_frobenius(part, weight, rng)
             ratios[k] = squares[k] / trace / (chi2.isf(share, freedom) / freedom)
         if bias and weight.any():

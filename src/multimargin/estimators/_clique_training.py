@@ -20,6 +20,7 @@ __all__ = ["Active", "CliqueData", "FrankWolfe", "Generation", "Round", "Work", 
 FIRST_TOL = 0.05
 ROUND_TOL = 0.03
 LEAST_SHARE = 1e-9
+TESTED_PER_PLACE = 10
 
 
 @dataclass(frozen=True)
@@ -269,12 +270,13 @@ class Generation:
             return []
         present = set(active.graph.cliques)
         order = [k for k in np.argsort(-scores, kind="stable").tolist() if candidates[k] not in present]
-        chosen = [candidates[k] for k in order[:room] if scores[k] > 0]
-        if self.rule == "significance" and chosen:
-            data = self.data
-            evidence = significance(data.X, data.bias, active.residuals, chosen, len(candidates), self.level, data.seed)
-            chosen = [c for c, ratio in zip(chosen, evidence, strict=True) if ratio > 1]
-        return chosen
+        if self.rule != "significance":
+            return [candidates[k] for k in order[:room] if scores[k] > 0]
+        # A score also counts what a clique adds to its single labels: the best ones need not be significant.
+        tested = [candidates[k] for k in order[: TESTED_PER_PLACE * room] if scores[k] > 0]
+        data = self.data
+        evidence = significance(data.X, data.bias, active.residuals, tested, len(candidates), self.level, data.seed)
+        return [c for c, ratio in zip(tested, evidence, strict=True) if ratio > 1][:room]
 
 
 def scaled_dual(linear: float, quadratic: float) -> float:
