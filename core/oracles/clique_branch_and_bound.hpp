@@ -6,8 +6,8 @@
 //   1. where all subsets are pairs, roof duality fixes labels and bounds max F; if it fixes the whole cutset, one
 //      elimination finishes;
 //   2. depth first search over the values of the cutset's labels not yet fixed. A node is bounded by MPLP, started from
-//      its parent's messages; the label held next is the one MPLP is least sure of, its likelier value first. A node
-//      without labels left to hold is solved by elimination.
+//      its parent's messages; the label held next is the one with the largest sum of |theta_T|, its likelier value
+//      first. A node without labels left to hold is solved by elimination.
 // The search ends when no node is open, or at the node limit; the bound is the largest one of a node left open.
 
 #include <algorithm>
@@ -144,8 +144,8 @@ class CliqueBranchAndBound {
             return;
         }
         ++s.nodes;
-        const std::uint32_t next = undecided(s);
-        if (next == none) return leaf(scores, s);
+        const std::uint32_t i = undecided(s);
+        if (i == none) return leaf(scores, s);
         mplp_.tighten(scores, depth ? passes_at_node : passes_at_root, depth ? stall_at_node : stall_at_root,
                       s.mplp.lower + s.tol, s.tol, s.mplp);
         bound = std::min(bound, s.mplp.upper);
@@ -158,7 +158,6 @@ class CliqueBranchAndBound {
             s.open = std::max(s.open, bound);
             return;
         }
-        const std::uint32_t i = undecided(s);
         s.saved[depth] = s.mplp.now;
         const int first = s.mplp.now.belief[i] > 0 ? 1 : -1;
         for (int sign : {first, -first}) {
@@ -171,13 +170,11 @@ class CliqueBranchAndBound {
 
     static constexpr std::uint32_t none = ~std::uint32_t{0};
 
-    // The label of the cutset that is not held and whose belief is the weakest.
+    // The label of the cutset that is not held and whose subsets weigh most.
     std::uint32_t undecided(const Scratch& s) const {
         std::uint32_t best = none;
         for (auto i : cutset_)
-            if (!s.mplp.fixed[i] &&
-                (best == none || std::fabs(s.mplp.now.belief[i]) < std::fabs(s.mplp.now.belief[best])))
-                best = i;
+            if (!s.mplp.fixed[i] && (best == none || s.mplp.weight[i] > s.mplp.weight[best])) best = i;
         return best;
     }
 
