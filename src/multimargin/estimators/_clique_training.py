@@ -230,11 +230,19 @@ class Generation:
                 if waited >= self.patience:
                     return active, best
             joining = self.choose(active, candidates, scores, global_dual)
-            if not joining or work.exhausted is not None:
+            if work.exhausted is not None or not (joining or self.may_tighten(active, global_dual)):
                 return active, best
             graph = CliqueGraph(self.data.n_labels, (*active.graph.cliques, *joining), self.parity)
-            eta = first_shares(active.eta, len(joining), self.budget)
+            eta = first_shares(active.eta, len(joining), self.budget) if joining else active.eta
             active = self.solver.solve(graph, eta, active, self.round_tol(active, global_dual), work)
+
+    def may_tighten(self, active: Active, global_dual: float) -> bool:
+        """Whether the gap over all candidates may only be too large because the active problem is not solved."""
+        return (
+            self.rule == "gap"
+            and active.primal - global_dual > self.tol * active.primal
+            and active.relative_gap > 0.5 * self.tol
+        )
 
     def candidates(self, active: Active) -> list[Clique]:
         """Cliques that may be in the model."""
@@ -266,10 +274,14 @@ class Generation:
         room = min(self.batch, self.max_cliques - len(active.graph.cliques))
         if room <= 0:
             return []
-        if self.rule == "gap" and active.primal - global_dual <= self.tol * active.primal:
-            return []
         present = set(active.graph.cliques)
         order = [k for k in np.argsort(-scores, kind="stable").tolist() if candidates[k] not in present]
+        if self.rule == "gap":
+            if active.primal - global_dual <= self.tol * active.primal:
+                return []
+            # Only a clique among the ``budget`` best of all lowers the bound.
+            bar = np.sort(scores)[::-1][: self.budget][-1] if len(scores) else 0.0
+            order = [k for k in order if scores[k] >= bar]
         if self.rule != "significance":
             return [candidates[k] for k in order[:room] if scores[k] > 0]
         # A score also counts what a clique adds to its single labels: the best ones need not be significant.
