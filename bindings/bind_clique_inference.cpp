@@ -123,17 +123,6 @@ nb::tuple log_partition(const CliqueInference& inference, Matrix<double> scores,
     return out;
 }
 
-nb::tuple covariances(const CliqueInference& inference, Matrix<double> scores, int threads) {
-    check(inference, scores);
-    const std::size_t rows = scores.shape(0), size = scores.shape(1);
-    double *moments, *covariance;
-    auto out = nb::make_tuple(array({rows, size}, moments), array({rows, size, size}, covariance));
-    each_row(inference, rows, threads, [&](std::size_t i, CliqueInference::Workspace& space) {
-        inference.covariances(scores.data() + i * size, moments + i * size, covariance + i * size * size, space);
-    });
-    return out;
-}
-
 // For tests: which labels roof duality fixes (1 on, -1 off, 0 not told), and its bound, for each row.
 nb::tuple roof_duality(Matrix<double> unary, Matrix<std::int32_t> pairs, Matrix<double> coupling) {
     const std::size_t rows = unary.shape(0), labels = unary.shape(1);
@@ -189,9 +178,7 @@ void bind_clique_inference(nb::module_& m) {
         .def("maximize", &maximize, nb::arg("scores").noconvert(), nb::arg("threads"))
         .def("max_marginals", &max_marginals, nb::arg("scores").noconvert(), nb::arg("threads"))
         .def("log_partition", &log_partition, nb::arg("scores").noconvert(), nb::arg("threads"))
-        .def("covariances", &covariances, nb::arg("scores").noconvert(), nb::arg("threads"))
         .def_prop_ro("has_sums", &CliqueInference::has_sums)
-        .def_prop_ro("has_covariances", &CliqueInference::has_covariances)
         .def_prop_ro("treewidth", &treewidth)
         .def_prop_ro("components", &components);
 }

@@ -105,7 +105,6 @@ def test_sums_equal_enumeration(rng, problem, method):
     n_labels, larger = problem
     inference, subsets = compile_graph(n_labels, larger, method)
     assert inference.has_sums
-    assert inference.has_covariances
     scores = scores_of(rng, len(subsets))
     chi = parities(subsets, labellings(n_labels))
     values = scores @ chi.T
@@ -116,10 +115,6 @@ def test_sums_equal_enumeration(rng, problem, method):
     found, moments = inference.log_partition(scores, 1)
     np.testing.assert_allclose(found, log_z, atol=1e-12)
     np.testing.assert_allclose(moments, p @ chi, atol=1e-13)
-    again, covariance = inference.covariances(scores, 1)
-    np.testing.assert_allclose(again, moments, atol=1e-13)
-    expected = np.einsum("ny,ys,yt->nst", p, chi, chi) - moments[:, :, None] * moments[:, None, :]
-    np.testing.assert_allclose(covariance, expected, atol=1e-12)
 
 
 def test_moments_are_the_gradient_of_the_log_partition(rng):
@@ -321,11 +316,8 @@ def test_components_and_capabilities_are_reported():
     ]
     assert inference.treewidth == 15
     assert not inference.has_sums
-    assert not inference.has_covariances
     with pytest.raises(ValueError, match="within treewidth_limit = 8"):
         inference.log_partition(np.zeros((1, len(subsets))), 1)
-    with pytest.raises(ValueError, match="at most 14 labels"):
-        inference.covariances(np.zeros((1, len(subsets))), 1)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ class CliqueInference {
   public:
     static constexpr int largest_treewidth_limit = 24;
     static constexpr std::size_t largest_table = 20;    // labels of a component that is enumerated by name
-    static constexpr std::size_t small_component = 14;  // never too wide, and small enough for covariances
+    static constexpr std::size_t small_component = 14;  // never too wide
 
     // A connected component and how it is solved.
     struct Part {
@@ -63,7 +63,6 @@ class CliqueInference {
             const bool narrow = order.cutset.empty();
             const int treewidth = narrow ? order.width : min_degree_width(graph, component);
             has_sums_ &= narrow;
-            has_covariances_ &= small;
             const auto method = method_for(component.size(), narrow, treewidth);
             every.insert(every.end(), order.order.begin(), order.order.end());
             if (method == InferenceMethod::elimination)
@@ -78,8 +77,6 @@ class CliqueInference {
         }
         elimination_ = Elimination(subsets_, easy);
         if (has_sums_ && easy.size() < every.size()) sums_ = Elimination(subsets_, every);
-        if (has_covariances_)
-            for (const Part& part : parts_) covariance_tables_.emplace_back(subsets_, part.labels);
     }
 
     const LabelSubsets& subsets() const { return subsets_; }
@@ -117,7 +114,6 @@ class CliqueInference {
         space.other.resize(words());
         std::size_t entries = 0;
         for (const auto& table : tables_) entries = std::max(entries, table.entries());
-        for (const auto& table : covariance_tables_) entries = std::max(entries, table.entries());
         space.table = Buffer<double>(entries);
         return space;
     }
@@ -155,22 +151,6 @@ class CliqueInference {
                                         std::to_string(options_.treewidth_limit));
         return sums_ ? sums_->log_partition(scores, moments, space.sums)
                      : elimination_.log_partition(scores, moments, space.elimination);
-    }
-
-    // Whether every component has at most 14 labels.
-    bool has_covariances() const { return has_covariances_; }
-
-    // covariance[s * size + t] = E chi_S chi_T - E chi_S E chi_T; zero where S and T lie in different components.
-    void covariances(const double* scores, double* moments, double* covariance, Workspace& space) const {
-        if (!has_covariances_)
-            throw std::invalid_argument("covariances need components of at most " + std::to_string(small_component) +
-                                        " labels");
-        const std::size_t size = subsets_.size();
-        std::fill_n(covariance, size * size, 0.0);
-        for (const auto& table : covariance_tables_) {
-            table.log_partition(scores, moments, space.table.data());
-            table.covariances(space.table.data(), size, covariance);
-        }
     }
 
   private:
@@ -249,10 +229,10 @@ class CliqueInference {
     LabelSubsets subsets_;
     InferenceOptions options_;
     std::vector<Part> parts_;
-    bool has_sums_ = true, has_covariances_ = true;
+    bool has_sums_ = true;
     Elimination elimination_;
     std::optional<Elimination> sums_;
-    std::vector<LabelTable> tables_, covariance_tables_;
+    std::vector<LabelTable> tables_;
     std::vector<Mplp> mplp_;
     std::vector<CliqueBranchAndBound> searches_;
 };

@@ -1,9 +1,6 @@
 #pragma once
 // The truth, slowly: F(y) = sum_T theta_T chi_T(y) for every labelling of one component, by one Walsh-Hadamard
 // transform.
-//
-// The same table turned into probabilities and transformed once more holds E chi_U for all subsets U of the component,
-// and so all covariances: chi_S chi_T = chi_{S xor T}.
 
 #include <cstdint>
 #include <span>
@@ -46,21 +43,6 @@ class LabelTable {
         differences(table, labels(), component_.data(), difference);
     }
 
-    // Leaves E chi_U of every subset U in the table.
-    double log_partition(const double* scores, double* moments, double* table) const {
-        fill(scores, table);
-        const double total = normalise(table, labels());
-        for (const Load& load : loads_) moments[load.score] = table[load.mask];
-        return total;
-    }
-
-    // After log_partition: fills the component's part of a matrix with rows of `size` numbers.
-    void covariances(const double* table, std::size_t size, double* covariance) const {
-        for (const Load& s : loads_)
-            for (const Load& t : loads_)
-                covariance[s.score * size + t.score] = table[s.mask ^ t.mask] - table[s.mask] * table[t.mask];
-    }
-
   private:
     struct Load {
         std::uint32_t score, mask;
@@ -75,11 +57,6 @@ class LabelTable {
     MULTIMARGIN_SIMD static std::size_t last_of(const double* table, std::size_t n) { return last_largest(table, n); }
     MULTIMARGIN_SIMD static void differences(double* table, int bits, const std::uint32_t* label, double* difference) {
         bit_differences(table, bits, table, [&](int j, double d) { difference[label[j]] = d; });
-    }
-    MULTIMARGIN_SIMD static double normalise(double* table, int bits) {
-        const double total = softmax(table, std::size_t{1} << bits);
-        walsh_transform(table, bits);
-        return total;
     }
 
     std::vector<std::uint32_t> component_;

@@ -242,6 +242,7 @@ class CliqueFrankWolfe {
     // A visit of every row that is not resting; returns the gap the oracles saw last.
     double visit_all(std::span<const std::int32_t> order, CliqueResult& result, Control& control) {
         double seen = 0.0;
+        scratch_[0].workspace.watch(control, true);
         const double little =
             std::isfinite(result.primal) ? 0.05 * params_.tol * result.primal / static_cast<double>(order.size()) : 0.0;
         for (Index i : order) {
@@ -453,6 +454,7 @@ class CliqueFrankWolfe {
         const int threads = static_cast<int>(std::min<std::size_t>(scratch_.size(), static_cast<std::size_t>(rows)));
         parallel_for(threads, threads, control, [&](int t, bool on_caller) {
             Scratch& s = scratch_[t];
+            s.workspace.watch(control, on_caller);
             for (Index i = t; i < rows; i += threads) {
                 if (control.leave_unfinished(on_caller)) return;
                 hinge_[i] = 0.0;

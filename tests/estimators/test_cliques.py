@@ -439,7 +439,7 @@ def test_sums_need_a_narrow_graph(rng):
 def test_too_many_labels_to_enumerate(rng):
     X = rng.normal(size=(30, 2))
     Y = rng.integers(0, 2, size=(30, 26))
-    with pytest.raises(InputError, match="at most 25 labels; Y has 26"):
+    with pytest.raises(InputError, match="at most 20 labels; Y has 26"):
         CliqueClassifier(inference="exhaustive").fit(X, Y)
 
 

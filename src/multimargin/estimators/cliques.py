@@ -49,7 +49,7 @@ from multimargin.model_selection import MultilabelStratifiedShuffleSplit
 
 __all__ = ["CliqueCertificate", "CliqueClassifier", "CliquePath"]
 
-MOST_EXHAUSTIVE_LABELS = 25
+MOST_EXHAUSTIVE_LABELS = 20
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class CliqueClassifier(MultilabelClassifier):
         "loss": [StrOptions({"hinge", "softmax-margin"})],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "inference": [StrOptions({"auto", "elimination", "exhaustive", "mplp", "branch-and-bound"})],
-        "treewidth_limit": [Interval(Integral, 1, 25, closed="both")],
+        "treewidth_limit": [Interval(Integral, 1, 24, closed="both")],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
     }
