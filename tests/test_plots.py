@@ -161,3 +161,57 @@ def test_a_given_axes_is_used_and_no_state_changes() -> None:
     assert plots.convergence(history(), ax=other) is other
     assert dict(mpl.rcParams) == before
     assert pyplot.get_fignums() == numbers
+
+
+def clique_model(n_labels: int, cliques: list[tuple[int, ...]]) -> SimpleNamespace:
+    rng = np.random.default_rng(0)
+    return SimpleNamespace(
+        label_names_=np.array([f"label {k}" for k in range(n_labels)]),
+        cliques_=[tuple(f"label {k}" for k in c) for c in cliques],
+        clique_weights_=rng.random(len(cliques)) + 0.1,
+        clique_couplings_=np.where(np.arange(len(cliques)) % 2, -1.0, 1.0),
+    )
+
+
+def test_label_graph_draws_every_pair_that_shares_a_clique() -> None:
+    ax = plots.label_graph(clique_model(7, [(0, 1), (1, 2), (3, 4, 5)]))
+    ax.figure.canvas.draw()
+    (lines,) = ax.collections[:1]
+    assert len(lines.get_segments()) == 5
+    assert {text.get_text() for text in ax.texts} == {f"label {k}" for k in range(6)}
+    assert ax.get_title() == "in no clique: label 6"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "attract each other",
+        "exclude each other",
+        "in a clique of three or more",
+    ]
+
+
+def test_label_graph_of_many_labels_and_of_none() -> None:
+    many = [(a, (7 * a + 3) % 120) for a in range(110) if a != (7 * a + 3) % 120]
+    ax = plots.label_graph(clique_model(120, many), max_labels=100)
+    ax.figure.canvas.draw()
+    assert len(ax.texts) == 100
+    ax = plots.label_graph(clique_model(2, []))
+    assert ax.texts[0].get_text() == "in no clique: label 0, label 1"
+
+
+def test_clique_path_marks_the_best_round() -> None:
+    path = SimpleNamespace(
+        n_cliques=[0, 2, 4], training_loss=[0.3, 0.2, 0.1], validation_loss=[0.3, 0.22, 0.25], primal=[3, 2, 1]
+    )
+    ax = plots.clique_path(SimpleNamespace(path_=path))
+    training, held_out = ax.get_lines()
+    np.testing.assert_allclose(training.get_ydata(), [30, 20, 10])
+    np.testing.assert_allclose(held_out.get_ydata(), [30, 22, 25])
+    (mark,) = ax.collections
+    np.testing.assert_allclose(mark.get_offsets(), [[2, 22]])
+    path.validation_loss = [np.nan] * 3
+    assert len(plots.clique_path(path).get_lines()) == 1
+
+
+def test_clique_plots_refuse_other_models() -> None:
+    with pytest.raises(InputError, match="Fit a CliqueClassifier"):
+        plots.label_graph(SimpleNamespace(C=1.0))
+    with pytest.raises(InputError, match="graph='learned'"):
+        plots.clique_path(SimpleNamespace(path_=None))

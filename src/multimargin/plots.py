@@ -17,7 +17,7 @@ from .errors import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["convergence", "label_attraction", "prior", "similarity_order"]
+__all__ = ["clique_path", "convergence", "label_attraction", "label_graph", "prior", "similarity_order"]
 
 INK = "#22313f"
 FAINT = "#8a97a3"
@@ -192,7 +192,7 @@ def label_attraction(model: Any, max_labels: int = 40, ax: Axes | None = None) -
         return ax
     place = {label: k for k, label in enumerate(shown.tolist())}
     drawn = [
-        (place[a], place[b], w)
+        (place[a], place[b], w, 1)
         for (a, b), w in zip(pairs.tolist(), strength.tolist(), strict=True)
         if w > 0 and a in place and b in place
     ]
@@ -200,23 +200,154 @@ def label_attraction(model: Any, max_labels: int = 40, ax: Axes | None = None) -
     return ax
 
 
-def _draw_network(ax: Axes, names: list[str], total: NDArray[Any], pairs: list[tuple[int, int, float]]) -> None:
+def label_graph(model: Any, max_labels: int = 100, ax: Axes | None = None) -> Axes:
+    """Draw which labels depend on each other in a model with label cliques.
+
+    Lines join labels that share a clique, wider the larger its weights are: orange where the labels attract each other
+    on average over the training rows, blue where they exclude each other, grey for cliques of three labels or more.
+    Labels without a clique stand below, or are counted if there are many.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model with ``cliques_``, ``clique_weights_``, ``clique_couplings_`` and ``label_names_``, such as a
+        CliqueClassifier.
+    max_labels : int, default=100
+        Only the labels with the largest weights in all are drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default, larger for more labels.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if not all(hasattr(model, name) for name in ("cliques_", "clique_weights_", "clique_couplings_", "label_names_")):
+        msg = (
+            f"label_graph() draws a fitted model with label cliques (cliques_, clique_weights_, clique_couplings_, "
+            f"label_names_); got a {type(model).__name__}. Fit a CliqueClassifier first."
+        )
+        raise InputError(msg)
+    names = model.label_names_.tolist()
+    column = {name: k for k, name in enumerate(names)}
+    edges: dict[tuple[int, int], tuple[float, int]] = {}
+    for clique, weight, coupling in zip(model.cliques_, model.clique_weights_, model.clique_couplings_, strict=True):
+        members = sorted(column[name] for name in clique)
+        sign = int(np.sign(coupling)) if len(members) == 2 else 0
+        for i, a in enumerate(members):
+            for b in members[i + 1 :]:
+                edges[a, b] = max(edges.get((a, b), (0.0, 0)), (float(weight), sign), key=lambda edge: edge[0])
+    total = np.zeros(len(names))
+    for (a, b), (weight, _) in edges.items():
+        total[[a, b]] += weight
+    shown = np.flatnonzero(total > 0)
+    shown = shown[np.argsort(-total[shown], kind="stable")][:max_labels]
+    ax = ax or _new_axes(6.5 + 0.06 * len(shown), 5.5 + 0.05 * len(shown))
+    ax.set_axis_off()
+    place = {label: k for k, label in enumerate(shown.tolist())}
+    drawn = [(place[a], place[b], w, s) for (a, b), (w, s) in edges.items() if a in place and b in place]
+    if drawn:
+        _draw_network(ax, [str(names[i]) for i in shown], total[shown], drawn)
+        _explain_signs(ax, {sign for *_, sign in drawn})
+    alone = [str(names[k]) for k in np.flatnonzero(total == 0)]
+    _tell_alone(ax, alone, bool(drawn))
+    return ax
+
+
+def clique_path(model: Any, ax: Axes | None = None) -> Axes:
+    """Draw how the share of wrong labels changed as cliques joined a model.
+
+    Parameters
+    ----------
+    model : estimator or path
+        A fitted model with a learned graph, such as a CliqueClassifier, or its ``path_``: an object with the arrays
+        ``n_cliques``, ``training_loss`` and ``validation_loss``.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    path = getattr(model, "path_", model)
+    if not all(hasattr(path, name) for name in ("n_cliques", "training_loss", "validation_loss")):
+        msg = (
+            "clique_path() draws a fitted model whose graph was learned, or its path_ (arrays n_cliques, "
+            f"training_loss, validation_loss); got a {type(model).__name__} without them. Fit a CliqueClassifier with "
+            "graph='learned'."
+        )
+        raise InputError(msg)
+    ax = ax or _new_axes(6.0, 4.0)
+    from matplotlib.ticker import MaxNLocator
+
+    count = np.asarray(path.n_cliques)
+    for name, values, colour in (
+        ("trained on", path.training_loss, DUAL),
+        ("held out", path.validation_loss, PRIMAL),
+    ):
+        share = 100.0 * np.asarray(values, dtype=float)
+        if not np.isfinite(share).any():
+            continue
+        ax.plot(count, share, color=colour, marker="o", markersize=4, linewidth=1.6)
+        ax.annotate(
+            f" {name}", (count[-1], share[-1]), color=colour, va="center", xytext=(4, 0), textcoords="offset points"
+        )
+        if name == "held out":
+            best = int(np.nanargmin(share))
+            ax.scatter(count[best], share[best], s=90, facecolor="none", edgecolor=colour, linewidth=1.4, zorder=3)
+    ax.set_xlabel("cliques in the model", color=INK)
+    ax.set_ylabel("wrong labels, %", color=INK)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.margins(x=0.12)
+    ax.set_ylim(bottom=0)
+    _quiet(ax)
+    return ax
+
+
+def _explain_signs(ax: Axes, signs: set[int]) -> None:
+    """Say below the network what its colours mean."""
+    meaning = {1: "attract each other", -1: "exclude each other", 0: "in a clique of three or more"}
+    from matplotlib.lines import Line2D
+
+    lines = [Line2D([], [], color=_sign_colour(sign, 0.8), linewidth=3) for sign in meaning if sign in signs]
+    texts = [text for sign, text in meaning.items() if sign in signs]
+    ax.legend(lines, texts, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False, fontsize="small")
+
+
+def _tell_alone(ax: Axes, names: list[str], below: bool) -> None:
+    """Name the labels that are in no clique, or say how many they are."""
+    if not names:
+        return
+    text = f"in no clique: {', '.join(names)}" if len(names) <= 8 else f"{len(names)} labels are in no clique"
+    if below:
+        ax.set_title(text, fontsize="small", color=FAINT)
+    else:
+        ax.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=ax.transAxes, wrap=True)
+
+
+def _sign_colour(sign: int, strength: float) -> Any:
+    """Orange for attraction, blue for exclusion, grey for neither; darker the stronger."""
+    if sign == 0:
+        return str(0.75 - 0.35 * strength)
+    return _diverging()(0.5 + sign * (0.12 + 0.3 * strength))
+
+
+def _draw_network(ax: Axes, names: list[str], total: NDArray[Any], pairs: list[tuple[int, int, float, int]]) -> None:
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import withStroke
 
-    at = _spring_layout(len(names), pairs)
-    strongest = max((w for *_, w in pairs), default=1.0)
+    at = _spring_layout(len(names), [(a, b, w) for a, b, w, _ in pairs])
+    strongest = max((w for _, _, w, _ in pairs), default=1.0)
     weakest_first = sorted(pairs, key=lambda pair: pair[2])
     lines = LineCollection(
-        [(at[a], at[b]) for a, b, _ in weakest_first],
-        linewidths=[0.6 + 4.4 * w / strongest for *_, w in weakest_first],
-        colors=_diverging()([0.62 + 0.3 * w / strongest for *_, w in weakest_first]),
+        [(at[a], at[b]) for a, b, *_ in weakest_first],
+        linewidths=[0.6 + 4.4 * w / strongest for _, _, w, _ in weakest_first],
+        colors=[_sign_colour(sign, w / strongest) for _, _, w, sign in weakest_first],
         capstyle="round",
         zorder=1,
     )
     ax.add_collection(lines)
     sizes = 25 + 140 * total / total.max()
-    ax.scatter(at[:, 0], at[:, 1], s=sizes, color=DUAL, edgecolor="white", linewidth=1.2, zorder=2)
+    ax.scatter(at[:, 0], at[:, 1], s=sizes, color=INK, edgecolor="white", linewidth=1.2, zorder=2)
     for name, (x, y), size in zip(names, at, sizes, strict=True):
         short = name if len(name) <= 28 else name[:27] + "…"
         ax.annotate(

@@ -1,0 +1,49 @@
+"""Which labels depend on each other? A learned label graph, checked against graphs that are given.
+
+Run it with ``python examples/label_graph.py``. It uses the scene photographs if MULTIMARGIN_DATA names a folder that
+holds them, and generated data with a known graph otherwise, and writes two pictures beside the current folder.
+"""
+
+import os
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from multimargin import CliqueClassifier, datasets, metrics, plots
+
+
+def load():
+    """Training and test rows, and the names of the labels."""
+    if os.environ.get("MULTIMARGIN_DATA"):
+        scene = datasets.load("scene")
+        return scene.X_train, scene.Y_train, scene.X_test, scene.Y_test, list(scene.label_names)
+    made = datasets.make_clique_labels(n_samples=3000, random_state=0)
+    return made.X[:2000], made.Y[:2000], made.X[2000:], made.Y[2000:], list(made.label_names)
+
+
+def main():
+    """Compare graphs, then draw the learned one."""
+    X, Y, X_test, Y_test, names = load()
+    shrink = FunctionTransformer(lambda Z: Z / np.sqrt(Z.shape[1]))
+    C = 300 / X.shape[0]
+    for title, options in {
+        "no edges": {"graph": "none"},
+        "Chow-Liu tree": {"graph": "chow-liu"},
+        "all pairs": {"graph": "full"},
+        "learned, by significance": {},
+        "learned, by validation": {"stopping": "validation", "budget": 4, "batch": 1},
+    }.items():
+        model = make_pipeline(StandardScaler(), shrink, CliqueClassifier(C=C, random_state=0, **options)).fit(X, Y)
+        cliques = model[-1].cliques_
+        loss = metrics.hamming_loss(Y_test, model.predict(X_test))
+        print(f"{title:26s} {len(cliques):3d} cliques, {100 * loss:5.2f} % wrong labels")
+    for a, b in cliques:
+        print(f"  {names[a]} - {names[b]}")
+    print(model[-1].certificate_)  # the gap for these cliques, and the gap over all candidates
+    plots.label_graph(model[-1]).figure.savefig("label_graph.png", dpi=150)
+    plots.clique_path(model[-1]).figure.savefig("clique_path.png", dpi=150)
+
+
+if __name__ == "__main__":
+    main()
