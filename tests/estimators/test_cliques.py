@@ -172,7 +172,7 @@ def test_scores_are_norms_of_indicator_weights(rng):
     Y = rng.integers(0, 2, size=(12, 4))
     X = rng.normal(size=(12, 3))
     labellings, atoms = atoms_of(rng, Y)
-    residuals = AtomResiduals(atoms, native_labels(Y, 0.3), 4, 12, np.float64, 1)
+    residuals = AtomResiduals(atoms, native_labels(Y, 0.3), 12, np.float64, 1)
     cliques = [(0, 1), (1, 3), (0, 2, 3), (0, 1, 2, 3)]
     found, _ = clique_scores(X, 0.0, residuals, 4, cliques, False)
     for clique, value in zip(cliques, found, strict=True):
@@ -187,7 +187,7 @@ def test_complements_are_blind_to_pairs(rng):
     """All mass on the complement of the truth, the printed start, says nothing about any pair of labels."""
     Y = rng.integers(0, 2, size=(20, 4))
     bits = ((1 - Y) << np.arange(4)).sum(axis=1).astype(np.uint64)[:, None]
-    residuals = AtomResiduals(Atoms(np.arange(20), np.ones(20), bits), native_labels(Y, 1), 4, 20, np.float64, 1)
+    residuals = AtomResiduals(Atoms(np.arange(20), np.ones(20), bits), native_labels(Y, 1), 20, np.float64, 1)
     R = residuals.panel([(0,), (0, 1), (0, 1, 2)])
     assert np.all(np.abs(R[:, 0]) == 2)
     assert not R[:, 1].any()

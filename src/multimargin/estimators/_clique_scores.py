@@ -49,12 +49,11 @@ class Atoms:
 class AtomResiduals:
     """Residuals of distributions given as atoms."""
 
-    def __init__(self, atoms: Atoms, labels: dict[str, Any], n_labels: int, n_rows: int, dtype: Any, threads: int):
+    def __init__(self, atoms: Atoms, labels: dict[str, Any], n_rows: int, dtype: Any, threads: int):
         self._rows, first = np.unique(atoms.row, return_index=True)
         self._first = np.append(first, len(atoms.row)).astype(np.int64)
         self._atoms = atoms
         self._labels = labels
-        self._n_labels = n_labels
         self._n_rows = n_rows
         self._dtype = dtype
         self._threads = threads
@@ -66,14 +65,12 @@ class AtomResiduals:
 
     def panel(self, subsets: Sequence[Clique]) -> NDArray[Any]:
         """One row for each of ``rows``, one column for each subset."""
-        # The native core lists the single labels first.
-        wanted = [(k,) for k in range(self._n_labels)] + [t for t in subsets if len(t) > 1]
-        out = np.empty((len(self.rows), len(wanted)), dtype=self._dtype)
+        out = np.empty((len(self.rows), len(subsets)), dtype=self._dtype)
         atoms = self._atoms
         _core.clique_residuals(
             rows=self._n_rows,
             labels=self._labels,
-            subsets=subset_arrays(wanted),
+            subsets=subset_arrays(subsets),
             row=self.rows,
             first=self._first,
             weight=atoms.weight,
@@ -81,10 +78,7 @@ class AtomResiduals:
             threads=self._threads,
             out=out,
         )
-        place = {t: k for k, t in enumerate(wanted)}
-        columns = np.array([place[t] for t in subsets], dtype=np.int64)
-        whole = len(columns) == len(wanted) and np.array_equal(columns, np.arange(len(wanted)))
-        return out if whole else np.ascontiguousarray(out[:, columns])
+        return out
 
 
 class _NoResiduals:

@@ -56,7 +56,7 @@ class CliqueData:
 
     def residuals(self, atoms: Atoms) -> AtomResiduals:
         """Return the dual residuals of distributions."""
-        return AtomResiduals(atoms, self.labels, self.n_labels, self.X.shape[0], self.X.dtype, self.threads)
+        return AtomResiduals(atoms, self.labels, self.X.shape[0], self.X.dtype, self.threads)
 
 
 @dataclass
@@ -285,10 +285,16 @@ class Generation:
         if self.rule != "significance":
             return [candidates[k] for k in order[:room] if scores[k] > 0]
         # A score also counts what a clique adds to its single labels: the best ones need not be significant.
-        tested = [candidates[k] for k in order[: TESTED_PER_PLACE * room] if scores[k] > 0]
+        promising = [candidates[k] for k in order[: TESTED_PER_PLACE * room] if scores[k] > 0]
         data = self.data
-        evidence = significance(data.X, data.bias, active.residuals, tested, len(candidates), self.level, data.seed)
-        return [c for c, ratio in zip(tested, evidence, strict=True) if ratio > 1][:room]
+        chosen: list[Clique] = []
+        for start in range(0, len(promising), room):
+            tested = promising[start : start + room]
+            evidence = significance(data.X, data.bias, active.residuals, tested, len(candidates), self.level, data.seed)
+            chosen += [c for c, ratio in zip(tested, evidence, strict=True) if ratio > 1]
+            if len(chosen) >= room:
+                break
+        return chosen[:room]
 
 
 def scaled_dual(linear: float, quadratic: float) -> float:
