@@ -285,6 +285,21 @@ def test_validation_holds_rows_out(small):
     assert model.certificate_.relative_gap <= model.tol
 
 
+@pytest.mark.parametrize("options", [{"stopping": "validation"}, {"loss": "softmax-margin"}, {"stopping": "gap"}])
+def test_a_fit_cut_short_still_has_a_certificate_of_all_rows(small, options):
+    X, Y = small
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
+        model = CliqueClassifier(max_iter=3, tol=1e-9, random_state=0, **options).fit(X, Y)
+    assert model.n_iter_ == model.history_.pass_[-1]
+    assert model.certificate_.primal == model.history_.primal[-1]
+    optimum = CliqueClassifier(graph=model.cliques_, tol=1e-6, random_state=0, max_iter=20_000)
+    if "loss" not in options and len(model.cliques_) <= model.budget:
+        assert (
+            model.certificate_.dual <= optimum.fit(X, Y).certificate_.primal <= model.certificate_.primal * (1 + 1e-5)
+        )
+    assert model.predict(X).shape == Y.shape
+
+
 def test_pruning_drops_small_shares(small):
     kept = CliqueClassifier(stopping="limit", budget=1, prune=0.0, tol=1e-3, random_state=0).fit(*small)
     pruned = CliqueClassifier(stopping="limit", budget=1, prune=0.5, tol=1e-3, random_state=0).fit(*small)

@@ -114,7 +114,7 @@ class SoftmaxMargin:
             scipy.optimize.minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
         gap = best["primal"] - best["dual"]
         status = "converged" if gap <= tol * best["primal"] else work.exhausted or "max_iter"
-        return Active(graph, eta, best["W"], best["primal"], best["dual"], status, 1.0, np.nan, NO_RESIDUALS, best["W"])
+        return Active(graph, eta, best["W"], best["primal"], best["dual"], status, 1.0, np.nan, NO_RESIDUALS, None)
 
 
 class _Enough(Exception):  # noqa: N818 -- not an error: ends the minimiser
@@ -149,11 +149,11 @@ def _carried_over(
 ) -> NDArray[np.float64]:
     """Weights to start from: those of the subsets that were there before, for the new shares."""
     W = np.zeros((len(graph.subsets), width))
-    if last is None or not isinstance(last.start, np.ndarray):
+    if last is None:
         return W
     before = last.graph.kappa(last.eta)
     for k, subset in enumerate(last.graph.subsets):
         at = graph.positions.get(subset)
         if at is not None and before[k] > 0:
-            W[at] = last.start[k] * (kappa[at] / before[k])
+            W[at] = last.weights[k] * (kappa[at] / before[k])
     return W

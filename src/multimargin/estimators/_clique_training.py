@@ -67,8 +67,7 @@ class Work:
     max_iter: int
     time_limit: float
     passes: int = 0
-    stopped: bool = False
-    _last: int = 0
+    ended: str | None = None
 
     @property
     def passes_left(self) -> int:
@@ -83,17 +82,23 @@ class Work:
     @property
     def exhausted(self) -> str | None:
         """Why training must end, if it must."""
-        if self.stopped:
-            return "stopped"
+        if self.ended is not None:
+            return self.ended
         if self.time_left <= 0:
             return "time_limit"
         return "max_iter" if self.passes_left <= 0 else None
 
+    def grant_last_pass(self) -> None:
+        """If nothing is left, allow one more pass, for a model of all rows."""
+        self.ended = self.exhausted
+        if self.ended is not None:
+            self.max_iter, self.time_limit = self.passes + 1, np.inf
+
     def report(self, pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
         """Report of a solver that counts its own passes; True asks it to stop."""
         if self.monitor(self.passes + pass_, time, primal, dual):
-            self.stopped = True
-        return self.stopped
+            self.ended = "stopped"
+        return self.ended == "stopped"
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ class Active:
     oracle_exact: float
     expected_loss: float
     residuals: Residuals
-    start: Any
+    start: Atoms | None
 
     @property
     def relative_gap(self) -> float:
@@ -143,7 +148,7 @@ class FrankWolfe:
             budget=self.budget,
             eta=np.ascontiguousarray(eta, dtype=np.float64),
             inference=graph.inference(self.inference, self.treewidth_limit),
-            start=last.start.native() if last is not None and isinstance(last.start, Atoms) else None,
+            start=last.start.native() if last is not None and last.start is not None else None,
             oracle_calls=self.oracle_calls,
             pairwise=self.pairwise,
             fixed_eta=self.fixed_eta,

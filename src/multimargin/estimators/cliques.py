@@ -473,58 +473,59 @@ class CliqueClassifier(MultilabelClassifier):
             active = self._learn(problem, data, work, last)
         else:
             graph = CliqueGraph(data.n_labels, tuple(fixed), self.features == "parity")
-            budget = max(len(fixed), 1)
-            if self.loss == "hinge":
-                active = self._solver(data, problem, budget).solve(graph, np.ones(len(fixed)), last, self.tol, work)
-            else:
-                active = self._softmax(data, graph, np.ones(len(fixed)), last, work)
-        if fixed is None and self.loss == "softmax-margin" and work.exhausted is None:
-            self._check_sums(active.graph)
-            self._global_dual = np.nan
-            active = self._softmax(data, active.graph, active.eta, None, work)
+            active = self._solve_given(problem, data, graph, last, work)
         self._keep(problem, data, active)
-        status = work.exhausted or active.status
-        return Solution(active.primal, active.dual, work.passes, status, active.oracle_exact)
+        return Solution(active.primal, active.dual, work.passes, work.exhausted or active.status, active.oracle_exact)
+
+    def _solve_given(
+        self, problem: Problem, data: CliqueData, graph: CliqueGraph, last: Active | None, work: Work
+    ) -> Active:
+        shares = np.ones(len(graph.cliques))
+        if self.loss == "softmax-margin":
+            return self._softmax(data, graph, shares, last, work)
+        return self._solver(data, problem, max(len(shares), 1)).solve(graph, shares, last, self.tol, work)
 
     def _learn(self, problem: Problem, data: CliqueData, work: Work, last: Active | None) -> Active:
-        validates = self.stopping == "validation"
-        training, held_out = problem, None
-        if validates:
+        if self.stopping == "validation":
             split = MultilabelStratifiedShuffleSplit(
                 1, test_size=float(self.validation_fraction), random_state=problem.seed
             )
-            rows, held = next(split.split(problem.labels.positives, problem.labels.positives))
-            training, held_out = problem.part(rows), problem.part(held)
-        train_data = data
-        if validates:
-            train_data = CliqueData.of(training, constant_labels(training.labels)[0], data.bias)
-            last = None
-        parity = self.features == "parity"
-        generation = Generation(
-            data=train_data,
-            solver=self._solver(train_data, training, int(self.budget)),
+            rows, held_out = next(split.split(problem.labels.positives, problem.labels.positives))
+            part = problem.part(rows)
+            part_data = CliqueData.of(part, constant_labels(part.labels)[0], data.bias)
+            trial = self._generation(part, part_data, problem.part(held_out))
+            _, best = trial.run(work, None)
+            self.path_ = _path(trial)
+            active = replace(best, start=None)  # the best graph, to be trained on all rows
+            generation = self._generation(problem, data, None)
+            work.grant_last_pass()
+        else:
+            generation = self._generation(problem, data, None)
+            active, _ = generation.run(work, last)
+            self.path_ = _path(generation)
+        if active.start is None or work.exhausted is None:
+            active = self._finish(generation, active, work)
+        if self.loss == "softmax-margin":
+            self._check_sums(active.graph)
+            return self._softmax(data, active.graph, active.eta, active, work)
+        self._global_dual = generation.score(active, generation.candidates(active))[1]
+        return active
+
+    def _generation(self, training: Problem, data: CliqueData, held_out: Problem | None) -> Generation:
+        return Generation(
+            data=data,
+            solver=self._solver(data, training, int(self.budget)),
             budget=int(self.budget),
             batch=int(self.batch or max(self.budget, data.n_labels // 10)),
             max_cliques=int(max(45, 2 * data.n_labels) if self.max_cliques is None else self.max_cliques),
             max_order=int(self.max_order),
-            parity=parity,
-            rule="limit" if validates else self.stopping,
+            parity=self.features == "parity",
+            rule="limit" if self.stopping == "validation" else self.stopping,
             level=float(self.significance),
             tol=float(self.tol),
             measure=lambda active: self._wrong_labels(active, training, held_out),
-            patience=int(self.patience) if validates else None,
+            patience=None if held_out is None else int(self.patience),
         )
-        active, best = generation.run(work, last)
-        self.path_ = _path(generation)
-        if validates:
-            generation = replace(generation, data=data, solver=self._solver(data, problem, int(self.budget)))
-            active = replace(best, start=None)
-            if work.exhausted is not None:
-                work = Work(work.monitor, work.passes + 1, np.inf, work.passes)
-        if work.exhausted is None:
-            active = self._finish(generation, active, work)
-        self._global_dual = generation.score(active, generation.candidates(active))[1]
-        return active
 
     def _finish(self, generation: Generation, active: Active, work: Work) -> Active:
         """Solve to ``tol``, without the cliques that hardly matter."""
@@ -583,8 +584,8 @@ class CliqueClassifier(MultilabelClassifier):
         active = Certificate.of(solution.primal, solution.dual, self.tol, solution.oracle_exact)
         over_all = Certificate.of(solution.primal, self._global_dual, self.tol)
         del self._global_dual
-        by_gap = self.stopping == "gap" and isinstance(self.graph, str) and self.graph == "learned"
-        converged = over_all.converged if by_gap and self.loss == "hinge" else active.converged
+        by_gap = self.stopping == "gap" and not np.isnan(over_all.dual)
+        converged = over_all.converged if by_gap else active.converged
         return CliqueCertificate(
             active.primal,
             active.dual,
