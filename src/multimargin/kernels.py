@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
 
 __all__ = ["gram_factor", "resolve_gamma"]
@@ -48,11 +50,12 @@ def gram_factor(K: NDArray[np.float64], subject: str = "The kernel matrix") -> N
     """
     n = len(K)
     scale = float(np.abs(np.diag(K)).max(initial=0.0))
-    if not np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * scale):
-        msg = f"{subject} must be symmetric; two entries across its diagonal differ by {np.abs(K - K.T).max():.3g}."
+    asymmetry = max((float(np.abs(K[k] - K[:, k].T).max()) for k in _blocks(n)), default=0.0)
+    if asymmetry > 1e-6 * scale:
+        msg = f"{subject} must be symmetric; two entries across its diagonal differ by {asymmetry:.3g}."
         raise InputError(msg)
     Z = _pivoted_cholesky(K, 1e-14 * n * scale)
-    error = max((float(np.abs(Z[k : k + BLOCK] @ Z.T - K[k : k + BLOCK]).max()) for k in range(0, n, BLOCK)), default=0)
+    error = max((float(np.abs(interruptible(np.matmul, Z[k], Z.T) - K[k]).max()) for k in _blocks(n)), default=0.0)
     if error > 1e-7 * scale:
         msg = (
             f"{subject} must be positive semidefinite; it is off by {error:.3g} from the nearest such matrix found "
@@ -60,6 +63,10 @@ def gram_factor(K: NDArray[np.float64], subject: str = "The kernel matrix") -> N
         )
         raise InputError(msg)
     return Z
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(k, min(k + BLOCK, n)) for k in range(0, n, BLOCK))
 
 
 def _pivoted_cholesky(K: NDArray[np.float64], tol: float) -> NDArray[np.float64]:
@@ -77,9 +84,11 @@ def _pivoted_cholesky(K: NDArray[np.float64], tol: float) -> NDArray[np.float64]
             return np.ascontiguousarray(Z[:, :rank])
         part = K[np.ix_(block, block)] - Z[block, :rank] @ Z[block, :rank].T
         factor, order, found, _ = scipy.linalg.lapack.dpstrf(part, tol=tol, lower=1)
-        rest[block] = 0.0 if not found else rest[block]  # nothing but rounding
+        if not found:  # nothing but rounding is left of these
+            rest[block] = 0.0
+            continue
         pivots, L = block[order[:found] - 1], np.tril(factor)[:found, :found]
-        columns = K[pivots] - Z[pivots, :rank] @ Z[:, :rank].T
+        columns = K[pivots] - interruptible(np.matmul, Z[pivots, :rank], Z[:, :rank].T)
         Z[:, rank : rank + found] = scipy.linalg.solve_triangular(L, columns, lower=True).T
         rest -= np.einsum("ij,ij->i", Z[:, rank : rank + found], Z[:, rank : rank + found])
         rest[pivots] = 0.0

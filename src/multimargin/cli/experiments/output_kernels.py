@@ -23,7 +23,7 @@ def output_kernels(settings: dict[str, Any], step: Step) -> list[Cell]:
     scores = _Scores()
     for draw in range(settings["draws"]):
         step(f"draw {draw + 1} of {settings['draws']}")
-        trial = _Trial(X, Y, settings["rows"], draw, settings["C"])
+        trial = _Trial(X, Y, settings["rows"], draw, settings)
         scores.add("", trial, {**trial.without_kernel(), **trial.with_kernel(settings["weights"])})
     return scores.cells()
 
@@ -35,7 +35,7 @@ def label_kernels_compared(settings: dict[str, Any], step: Step) -> list[Cell]:
         X, Y = frequent_labels(settings["data"], n_labels, settings["least_labels"])
         for draw in range(settings["draws"]):
             step(f"{n_labels} labels, draw {draw + 1} of {settings['draws']}")
-            trial = _Trial(X, Y, settings["rows"], draw, settings["C"])
+            trial = _Trial(X, Y, settings["rows"], draw, settings)
             scores.add(f"{n_labels} labels, ", trial, trial.without_kernel())
             for weights in settings["kernels"]:
                 name = f"{n_labels} labels, w = ({', '.join(f'{w:g}' for w in weights)}), "
@@ -51,7 +51,7 @@ def training_sizes(settings: dict[str, Any], step: Step) -> list[Cell]:
         for rows in settings["rows"]:
             for draw in range(settings["draws"]):
                 step(f"{n_labels} labels, {rows} rows, draw {draw + 1} of {settings['draws']}")
-                trial = _Trial(X, Y, rows, draw, settings["C"])
+                trial = _Trial(X, Y, rows, draw, settings)
                 predictions = {**trial.without_kernel(), **trial.with_kernel(settings["weights"])}
                 scores.add(f"{n_labels} labels, {rows} rows, ", trial, predictions)
     return scores.cells()
@@ -74,12 +74,12 @@ def _pooled(name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
 class _Trial:
     """One random split into few training rows and the others; raw features, no constant feature."""
 
-    def __init__(self, X: NDArray[Any], Y: NDArray[np.int64], rows: int, draw: int, C: float) -> None:
+    def __init__(self, X: NDArray[Any], Y: NDArray[np.int64], rows: int, draw: int, settings: dict[str, Any]) -> None:
         order = np.random.default_rng(draw).permutation(len(X))
         train, test = order[:rows], order[rows:]
         self.X, self.Y, self.X_test, self.Y_test = X[train], Y[train], X[test], Y[test]
-        self._common: dict[str, Any] = {"C": C, "fit_intercept": False}
-        self._exact: dict[str, Any] = {**self._common, "tol": 1e-3, "max_iter": 30_000, "random_state": 0}
+        self._common: dict[str, Any] = {"C": settings["C"], "fit_intercept": False}
+        self._exact: dict[str, Any] = {**self._common, "tol": settings["tol"], "max_iter": 30_000, "random_state": 0}
         csrl = self._fit(CalibratedSeparationClassifier(**self._exact))
         self._reference = csrl.threshold_function(self.X_test)[:, None]
         self._scores = csrl.decision_function(self.X_test) + self._reference
