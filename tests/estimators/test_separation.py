@@ -499,6 +499,18 @@ def test_a_row_without_input_gets_no_label_but_the_fallback(rng, Estimator, rule
     assert model.predict(np.zeros((1, 4))).sum() == (rule == "top1")
 
 
+@pytest.mark.parametrize("Estimator", BOTH)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_labels_that_are_all_constant_leave_nothing_to_solve(rng, Estimator, kernel):
+    X, Y = rng.normal(size=(5, 3)), np.tile([1, 0], (5, 1))
+    with pytest.warns(UserWarning, match="labels 0, 1"):
+        model = Estimator(kernel=kernel).fit(X, Y)
+    assert model.n_atoms_ == 0
+    assert model.certificate_.converged
+    np.testing.assert_array_equal(model.predict(X), Y)
+    np.testing.assert_array_equal(model.threshold_function(X), np.zeros(5))
+
+
 def test_admm_is_refused_where_its_matrices_do_not_fit(rng, monkeypatch):
     X, Y = make_problem(rng)
     monkeypatch.setattr("multimargin.estimators._separation.MOST_ADMM_BYTES", 1000)

@@ -112,6 +112,7 @@ class _SeparationModel(MultilabelClassifier):
         if not len(rows):
             empty = np.zeros((0, problem.labels.n_labels))
             self._set_model(problem, np.zeros(0, dtype=np.intp), empty, np.zeros(0), bias)
+            self.n_atoms_ = 0
             monitor(1, 0.0, 0.0, 0.0)
             return Solution(0.0, 0.0, 1, "converged")
         positives, negatives, cost = positives[rows], negatives[rows], cost[rows]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
+from sklearn.preprocessing import StandardScaler, normalize
 
 from multimargin import datasets
 from multimargin.baselines import OutputKernelLeastSquares, RankSVM
@@ -14,7 +15,7 @@ from multimargin.estimators import CalibratedSeparationClassifier, OutputKernelC
 
 from ._common import Cell, Step, as_dense, quiet_about_constants, spread
 
-__all__ = ["label_kernels_compared", "output_kernels", "training_sizes"]
+__all__ = ["kernel_or_threshold", "label_kernels_compared", "output_kernels", "training_sizes"]
 
 
 def output_kernels(settings: dict[str, Any], step: Step) -> list[Cell]:
@@ -57,6 +58,19 @@ def training_sizes(settings: dict[str, Any], step: Step) -> list[Cell]:
     return scores.cells()
 
 
+def kernel_or_threshold(settings: dict[str, Any], step: Step) -> list[Cell]:
+    """Separate what a label kernel gains from what its threshold gains, on several data sets."""
+    scores = _Scores(empty=True)
+    for entry in settings["sets"]:
+        X, Y = _pooled(entry["data"])
+        for draw in range(settings["draws"]):
+            step(f"{entry['data']}, {entry['scaling']}, draw {draw + 1} of {settings['draws']}")
+            trial = _Trial(X, Y, settings["rows"], draw, settings, entry["scaling"], entry["constant"])
+            predictions = {**trial.with_kernel(settings["weights"]), **trial.decided_otherwise(settings["weights"])}
+            scores.add(f"{entry['data']}, {entry['scaling']}, ", trial, predictions)
+    return scores.cells()
+
+
 def frequent_labels(name: str, n_labels: int, least_labels: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Rows of a data set, restricted to its most frequent labels, that have at least so many of them."""
     X, Y = _pooled(name)
@@ -72,13 +86,23 @@ def _pooled(name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 class _Trial:
-    """One random split into few training rows and the others; raw features, no constant feature."""
+    """One random split into few training rows and the others."""
 
-    def __init__(self, X: NDArray[Any], Y: NDArray[np.int64], rows: int, draw: int, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        X: NDArray[Any],
+        Y: NDArray[np.int64],
+        rows: int,
+        draw: int,
+        settings: dict[str, Any],
+        scaling: str = "raw",
+        constant: bool = False,
+    ) -> None:
         order = np.random.default_rng(draw).permutation(len(X))
         train, test = order[:rows], order[rows:]
-        self.X, self.Y, self.X_test, self.Y_test = X[train], Y[train], X[test], Y[test]
-        self._common: dict[str, Any] = {"C": settings["C"], "fit_intercept": False}
+        self.Y, self.Y_test = Y[train], Y[test]
+        self.X, self.X_test = _scaled(scaling, X[train], X[test])
+        self._common: dict[str, Any] = {"C": settings["C"], "fit_intercept": constant}
         self._exact: dict[str, Any] = {**self._common, "tol": settings["tol"], "max_iter": 30_000, "random_state": 0}
         csrl = self._fit(CalibratedSeparationClassifier(**self._exact))
         self._reference = csrl.threshold_function(self.X_test)[:, None]
@@ -103,15 +127,38 @@ class _Trial:
             "CSRL, same threshold": factor * self._scores > self._reference,
         }
 
+    def decided_otherwise(self, weights: list[float]) -> dict[str, NDArray[np.bool_]]:
+        """Predict with the best label where there is none, and by the nearest training set."""
+        kernel: dict[str, Any] = {"degree": len(weights), "weights": weights}
+        models = {
+            "CSRL, top-1": CalibratedSeparationClassifier(fallback="top1", **self._exact),
+            "LM-K, consistent, top-1": OutputKernelClassifier(fallback="top1", **kernel, **self._exact),
+            "LS-K, ridge": OutputKernelLeastSquares(**kernel, **self._common),
+            "LS-K, preimage": OutputKernelLeastSquares(rule="preimage", **kernel, **self._common),
+        }
+        predictions = {name: self._fit(model).predict(self.X_test) > 0 for name, model in models.items()}
+        return {"CSRL": self._scores > self._reference, **predictions}
+
     def _fit(self, model: Any) -> Any:
         with quiet_about_constants():
             return model.fit(self.X, self.Y)
 
 
-class _Scores:
-    """Micro and macro F1 of named predictions, over draws."""
+def _scaled(scaling: str, X: NDArray[Any], X_test: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return rows as they are, of length 1, or of length 1 after standardising the features by the training rows."""
+    if scaling == "raw":
+        return X, X_test
+    if scaling == "standardised, unit":
+        scale = StandardScaler().fit(X)
+        X, X_test = scale.transform(X), scale.transform(X_test)
+    return normalize(X), normalize(X_test)
 
-    def __init__(self) -> None:
+
+class _Scores:
+    """Micro and macro F1 of named predictions, and if wanted the share of rows without any label, over draws."""
+
+    def __init__(self, empty: bool = False) -> None:
+        self._empty = empty
         self._values: dict[str, list[float]] = {}
 
     def add(self, prefix: str, trial: _Trial, predictions: dict[str, NDArray[np.bool_]]) -> None:
@@ -120,6 +167,9 @@ class _Scores:
             for average in ("micro", "macro"):
                 value = f1_score(trial.Y_test, predicted.astype(int), average=average, zero_division=0.0)
                 self._values.setdefault(f"{prefix}{name}, {average}", []).append(100.0 * float(value))
+            if self._empty:
+                share = 100.0 * float(np.mean(~predicted.any(axis=1)))
+                self._values.setdefault(f"{prefix}{name}, no label", []).append(share)
 
     def cells(self) -> list[Cell]:
         """Mean and spread over the draws."""
