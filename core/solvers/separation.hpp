@@ -19,6 +19,10 @@
 // order and maximise over the lists alone, reading only the rows of W which the listed atoms use. Lists lose an atom
 // only when its weight is zero. A row is solved exactly if R = I + 11', else by pairwise steps.
 //
+// Where rows are many and nearly parallel, the dual is soon close to the optimum and the primal is what takes long.
+// Tried there and left out, since they did not save passes: Anderson extrapolation of the weights with a line search,
+// and means of the weights over several sweeps.
+//
 // Certificate: gap = sum_i [c_i max(0, max_P g+) - sum O g+] + [c_i max(0, max_N g-) - sum G g-], g+ = 1 - U, g- = 1 +
 // U; dual = sum z - 1/2 sum D o U; primal = dual + gap. All terms of the gap are >= 0. Cost: a scan rows x (state rows
 // x entries of x + entries of the allowed atoms), on all threads; a sweep rows x (listed state rows x entries of x), on
