@@ -145,7 +145,7 @@ class _SeparationModel(MultilabelClassifier):
             return X, None
         if self.kernel == "precomputed":
             X = X[:, rows]
-        K = np.ascontiguousarray(gram_matrix(self._kernel(X), X, problem.n_jobs)[:, : len(rows)])
+        K = gram_matrix(self._kernel(X), X, problem.n_jobs)[:, : len(rows)]
         K += bias**2
         return None, K
 
