@@ -66,15 +66,15 @@ nb::dict solve(const X& x, const Features& features, const Call& call) {
     return out;
 }
 
-// (offsets, members, complement, scale, pair_rows, pairs, c1, c2, unit)
+// (offsets, members, complement, scale, pair_rows, pairs, c1, c2)
 SetFeatures set_features(const nb::tuple& t, Index labels) {
     return SetFeatures({view(nb::cast<Vector<std::int64_t>>(t[0])), view(nb::cast<Vector<std::int32_t>>(t[1])),
                         view(nb::cast<Vector<std::uint8_t>>(t[2])), view(nb::cast<Vector<double>>(t[3])),
                         view(nb::cast<Vector<std::int32_t>>(t[4])), labels, nb::cast<Index>(t[5]),
-                        nb::cast<double>(t[6]), nb::cast<double>(t[7]), nb::cast<bool>(t[8])});
+                        nb::cast<double>(t[6]), nb::cast<double>(t[7])});
 }
 
-// features: what set_features takes, or a table (atoms, width)
+// features: None if the atoms are the labels, what set_features takes, or a table (atoms, width)
 nb::dict fit_separation(const Rows& rows, Matrix<std::uint64_t> sets, Index n_labels, nb::object features,
                         Matrix<std::uint64_t> positive, Matrix<std::uint64_t> negative, Vector<double> cost,
                         double bias, nb::object start, double tol, int max_iter, int threads, std::uint64_t seed,
@@ -86,6 +86,7 @@ nb::dict fit_separation(const Rows& rows, Matrix<std::uint64_t> sets, Index n_la
     const Call call{atoms, data, bias, start, params, control};
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
+            if (features.is_none()) return solve(x, LabelFeatures(n_labels), call);
             if (nb::isinstance<nb::tuple>(features))
                 return solve(x, set_features(nb::cast<nb::tuple>(features), n_labels), call);
             const auto table = nb::cast<Matrix<double>>(features);
@@ -106,10 +107,10 @@ void project_signed(nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::c
 }  // namespace
 
 void bind_separation(nb::module_& m) {
-    m.def("fit_separation", &fit_separation, nb::arg("rows"), nb::arg("sets"), nb::arg("n_labels"), nb::arg("features"),
-          nb::arg("positive"), nb::arg("negative"), nb::arg("cost"), nb::arg("bias"), nb::arg("start").none(),
-          nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(),
-          nb::arg("time_limit"));
+    m.def("fit_separation", &fit_separation, nb::arg("rows"), nb::arg("sets"), nb::arg("n_labels"),
+          nb::arg("features").none(), nb::arg("positive"), nb::arg("negative"), nb::arg("cost"), nb::arg("bias"),
+          nb::arg("start").none(), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"),
+          nb::arg("report").none(), nb::arg("time_limit"));
     m.def("project_signed", &project_signed, nb::arg("values").noconvert(), nb::arg("signs").noconvert(),
           nb::arg("cost").noconvert());
 }

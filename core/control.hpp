@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <limits>
 
 namespace multimargin {
@@ -46,7 +47,18 @@ class Control {
         return stopped();
     }
 
-    // The same for work that must be finished even when asked to stop, such as the last certificate.
+    // The same on the calling thread where rows cost very different amounts: `work` is what was done since the last
+    // call, in multiply-adds.
+    bool leave_after(std::int64_t work) {
+        work_ += work;
+        if (work_ >= work_per_clock_read) {
+            work_ = 0;
+            wait_a_little();
+        }
+        return stopped();
+    }
+
+    // As leave(), for work that must be finished even when asked to stop, such as the last certificate.
     bool leave_unfinished(bool on_caller) {
         leave(on_caller);
         return abandoned_.load(std::memory_order_relaxed);
@@ -72,6 +84,7 @@ class Control {
   private:
     using Clock = std::chrono::steady_clock;
     static constexpr unsigned polls_per_clock_read = 16;
+    static constexpr std::int64_t work_per_clock_read = 1 << 17;  // some 0.1 ms
     static constexpr double seconds_between_looks = 0.05;
 
     static double seconds_since(Clock::time_point then) {
@@ -93,6 +106,7 @@ class Control {
     Clock::time_point start_;
     Clock::time_point last_look_;
     unsigned polls_ = 0;
+    std::int64_t work_ = 0;
     Status reason_ = Status::stopped;
     std::atomic<bool> stop_{false}, abandoned_{false};
 };

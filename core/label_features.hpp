@@ -2,6 +2,7 @@
 // Vectors of label-set atoms, as separation.hpp needs them: each atom has entries to add to the state (update) and
 // entries to read from it (score), with kappa(s_j, s_k) / (a_j a_k) + 1 = score_j.update_k.
 //
+//   LabelFeatures   the labels themselves, vectors at right angles: R = I + 11'
 //   TableFeatures   any label kernel: a table of vectors psi_j with psi_j.psi_k = kappa / (a_j a_k)
 //   SetFeatures     kappa = c1 |s & s'| + c2 binom(|s & s'|, 2): linear and quadratic label kernels
 //
@@ -19,11 +20,33 @@
 
 namespace multimargin {
 
+class LabelFeatures {
+  public:
+    explicit LabelFeatures(Index labels) : labels_(labels) {}
+    Index rows() const { return labels_ + 1; }
+    Index entries() const { return 1; }  // of an atom, about, besides those all atoms share
+    static constexpr bool unit = true;
+
+    template <class Visit>
+    MULTIMARGIN_INLINE void update(Index atom, Visit&& visit) const {
+        visit(atom, 1.0);
+        visit(labels_, 1.0);
+    }
+    template <class Visit>
+    MULTIMARGIN_INLINE void score(Index atom, Visit&& visit) const {
+        update(atom, visit);
+    }
+
+  private:
+    Index labels_;
+};
+
 class TableFeatures {
   public:
     // vectors: atoms x width, row-major
     TableFeatures(std::span<const double> vectors, Index width) : vectors_(vectors), width_(width) {}
     Index rows() const { return width_ + 1; }
+    Index entries() const { return width_; }
     static constexpr bool unit = false;
 
     template <class Visit>
@@ -54,10 +77,9 @@ class SetFeatures {
         std::span<const std::int32_t> pair_rows;
         Index labels, pairs;
         double c1, c2;
-        bool unit;  // atoms are the single labels, R = I + 11'
     };
 
-    explicit SetFeatures(const Sets& sets) : s_(sets), unit(sets.unit) {
+    explicit SetFeatures(const Sets& sets) : s_(sets) {
         const Index L = s_.labels;
         constant_ = L, sum_singles_ = L + 1, all_ = L + 2, first_pair_ = L + 3;
         sum_pairs_ = first_pair_ + s_.pairs, pair_sums_ = sum_pairs_ + 1, minus_ = pair_sums_ + L,
@@ -65,6 +87,8 @@ class SetFeatures {
         all_pairs_ = sum_minus_ + 1;
     }
     Index rows() const { return s_.c2 > 0 ? all_pairs_ + 1 : first_pair_; }
+    Index entries() const { return s_.c2 > 0 ? 8 : 2; }
+    static constexpr bool unit = false;
 
     template <class Visit>
     MULTIMARGIN_INLINE void update(Index atom, Visit&& visit) const {
@@ -128,9 +152,6 @@ class SetFeatures {
 
     Sets s_;
     Index constant_, sum_singles_, all_, first_pair_, sum_pairs_, pair_sums_, minus_, sum_minus_, all_pairs_;
-
-  public:
-    const bool unit;
 };
 
 }  // namespace multimargin

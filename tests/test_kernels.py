@@ -1,47 +1,16 @@
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from multimargin.errors import InputError
-from multimargin.kernels import gram_factor, input_kernel
+from multimargin.kernels import gram_factor
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "laplacian", "chi2"])
-def test_formulas(rng, kernel):
-    X, Z = rng.random((6, 3)), rng.random((4, 3))
-    gamma = 1 / (3 * X.var())
-    formulas = {
-        "linear": lambda x, z: x @ z,
-        "rbf": lambda x, z: np.exp(-gamma * np.sum((x - z) ** 2)),
-        "poly": lambda x, z: (gamma * x @ z + 1) ** 3,
-        "laplacian": lambda x, z: np.exp(-gamma * np.sum(np.abs(x - z))),
-        "chi2": lambda x, z: np.exp(-gamma * np.sum((x - z) ** 2 / (x + z))),
-    }
-    expected = [[formulas[kernel](x, z) for z in Z] for x in X]
-    np.testing.assert_allclose(input_kernel(kernel, X)(X, Z), expected)
-    if kernel != "chi2":
-        sparse = input_kernel(kernel, sp.csr_array(X))
-        np.testing.assert_allclose(sparse(sp.csr_array(X), sp.csr_array(Z)), expected)
-
-
-def test_a_function_must_give_a_value_for_each_pair(rng):
-    X = rng.random((6, 3))
-    np.testing.assert_allclose(input_kernel(lambda A, B: A @ B.T, X)(X, X[:2]), X @ X[:2].T)
-    with pytest.raises(InputError, match=r"shape \(6, 2\)"):
-        input_kernel(lambda A, B: A @ A.T, X)(X, X[:2])
-
-
-def test_chi2_needs_dense_rows(rng):
-    with pytest.raises(InputError, match="dense"):
-        input_kernel("chi2", sp.csr_array(rng.random((3, 2))))
-
-
-@pytest.mark.parametrize("rank", [0, 1, 4, 10])
-def test_factor_has_the_rank_of_the_matrix(rng, rank):
-    F = rng.normal(size=(10, rank))
+@pytest.mark.parametrize(("n", "rank"), [(10, 0), (10, 1), (10, 4), (10, 10), (200, 70), (200, 200)])
+def test_factor_has_the_rank_of_the_matrix(rng, n, rank):
+    F = rng.normal(size=(n, rank))
     Z = gram_factor(F @ F.T)
-    assert Z.shape == (10, rank)
-    np.testing.assert_allclose(Z @ Z.T, F @ F.T, atol=1e-12)
+    assert Z.shape == (n, rank)
+    np.testing.assert_allclose(Z @ Z.T, F @ F.T, atol=1e-11)
 
 
 def test_matrices_that_are_no_kernels_are_refused(rng):

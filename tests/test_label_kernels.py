@@ -11,6 +11,7 @@ from multimargin.label_kernels import (
     ExpMinusOne,
     FunctionKernel,
     Jaccard,
+    LabelKernel,
     Polynomial,
     check_label_kernel,
     label_atoms,
@@ -140,11 +141,44 @@ def test_kernels_that_cannot_work_are_refused(arguments, words):
         (lambda A, B: A @ B.T - 1, "never negative"),
         (lambda A, B: np.where(A @ B.T > 0, 1.0, 0.0) * 2 - np.eye(len(A)), "positive semidefinite"),
         (lambda A, B: np.ones(3), "shape"),
+        (lambda A, B: np.full((len(A), len(B)), np.nan), "finite"),
     ],
 )
 def test_functions_are_checked_on_the_training_sets(rng, function, words):
     with pytest.raises(InputError, match=words):
         label_atoms(*random_labels(rng), FunctionKernel(function))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Polynomial((1.0, -1.0)), "not negative"),
+        (lambda: Polynomial(()), "not all zero"),
+        (lambda: ExpMinusOne(0.0), "positive number"),
+        (lambda: Cosine(FunctionKernel(np.dot)), "inside your function"),
+    ],
+)
+def test_kernels_made_by_hand_are_checked_too(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+class Shifted(LabelKernel):
+    def of_counts(self, common, left, right):
+        return (common + 1.0) ** 2
+
+
+class Squared(LabelKernel):
+    def of_counts(self, common, left, right):
+        return common**2
+
+
+def test_classes_of_kernels_are_checked_on_the_training_sets(rng):
+    labels = random_labels(rng)
+    for kernel in (Shifted(), Cosine(Shifted())):
+        with pytest.raises(InputError, match="share nothing"):
+            label_atoms(*labels, kernel)
+    np.testing.assert_allclose(label_atoms(*labels, Squared()).a, label_atoms(*labels, Polynomial((0.0, 1.0))).a)
 
 
 def test_a_function_may_be_a_kernel(rng):

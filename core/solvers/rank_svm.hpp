@@ -73,9 +73,8 @@ class RankSolver {
         for (int pass = 1;; ++pass) {
             rng.shuffle(std::span(order));
             double estimate = 0.0;
-            Index visited = 0;
             for (const Index i : order) {
-                if (visited++ % 32 == 0 && control.leave(true)) break;
+                if (control.leave_after(row_work(i))) break;
                 if (offsets_[at(i)] < offsets_[at(i) + 1]) estimate += visit(i);
             }
             Progress progress{.pass = pass, .time = control.elapsed()};
@@ -105,6 +104,8 @@ class RankSolver {
   private:
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
+    // Multiply-adds of a visit, about.
+    Index row_work(Index i) const { return 2 * labels_ * x_.row(i).size() + offsets_[at(i) + 1] - offsets_[at(i)]; }
     double bound(Index i) const {
         return cost_[at(i)] / static_cast<double>(positive_[i].size() * negative_[i].size());
     }
@@ -142,7 +143,7 @@ class RankSolver {
         std::memset(state_.data(), 0, state_.size() * sizeof(double));
         double linear = 0.0, hinge = 0.0, squares = 0.0;
         for (Index i = 0; i < x_.rows(); ++i) {
-            if (i % 32 == 0) control.leave_unfinished(true);
+            control.leave_after(row_work(i));
             std::fill(change_.begin(), change_.end(), 0.0);
             const double* alpha = alpha_.data() + offsets_[at(i)];
             for (const Index k : positive_[i])
@@ -154,7 +155,7 @@ class RankSolver {
             write_changes(i);
         }
         for (Index i = 0; i < x_.rows(); ++i) {
-            if (i % 32 == 0) control.leave_unfinished(true);
+            control.leave_after(row_work(i));
             if (offsets_[at(i)] == offsets_[at(i) + 1]) continue;
             read_scores(i);
             double losses = 0.0;

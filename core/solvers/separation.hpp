@@ -19,6 +19,10 @@
 // order and maximise over the lists alone, reading only the rows of W which the listed atoms use. Lists lose an atom
 // only when its weight is zero. A row is solved exactly if R = I + 11', else by pairwise steps.
 //
+// Where rows are many and nearly parallel, the dual is soon close to the optimum and the primal is what takes long.
+// Tried there and left out, since they did not save passes: Anderson extrapolation of the weights with a line search,
+// and means of the weights over several sweeps.
+//
 // Certificate: gap = sum_i [c_i max(0, max_P g+) - sum O g+] + [c_i max(0, max_N g-) - sum G g-], g+ = 1 - U, g- = 1 +
 // U; dual = sum z - 1/2 sum D o U; primal = dual + gap. All terms of the gap are >= 0. Cost: a scan rows x (state rows
 // x entries of x + entries of the allowed atoms), on all threads; a sweep rows x (listed state rows x entries of x), on
@@ -290,6 +294,11 @@ class SeparationSolver {
   private:
     static constexpr Index block_rows = 32;
 
+    // Multiply-adds of a visit, about.
+    Index row_work(Index i) const {
+        const auto listed = static_cast<Index>(entries(i).size());
+        return (1 + listed) * features_.entries() * (x_.row(i).size() + listed);
+    }
     std::vector<Entry>& list(Index i) { return lists_[static_cast<std::size_t>(i)]; }
     // +1 for atoms within the labels of the row, -1 for those within the labels it lacks, else 0.
     MULTIMARGIN_INLINE double side_of(Index i, Index atom) const {
@@ -312,7 +321,8 @@ class SeparationSolver {
     void sum_state(Control& control) {
         std::memset(state_.data(), 0, state_.size() * sizeof(double));
         for (Index i = 0; i < x_.rows(); ++i) {
-            if (i % block_rows == 0 && control.leave_unfinished(true)) return;
+            control.leave_after(row_work(i));
+            if (control.leave_unfinished(false)) return;
             for (const Entry& e : list(i)) note_change(e.atom, e.side * e.weight);
             apply_changes(i);
         }
@@ -329,14 +339,16 @@ class SeparationSolver {
             std::vector<double> scores(static_cast<std::size_t>(group * features_.rows()));
             const Index last = std::min(n, (block + 1) * block_rows);
             for (Index i = block * block_rows; i < last; i += group) {
-                if (control.leave_unfinished(on_caller)) return;
                 const int count = static_cast<int>(std::min<Index>(group, last - i));
                 Row rows[group];
                 for (int r = 0; r < count; ++r) rows[r] = x_.row(i + r);
                 Kernels::all_scores(rows, count, state_.data(), features_.rows(), x_.cols(), bias_, scores.data());
-                for (int r = 0; r < count; ++r)
+                for (int r = 0; r < count; ++r) {
+                    if (on_caller) control.wait_a_little();
+                    if (control.leave_unfinished(false)) return;
                     scan_row(i + r, scores.data() + r * features_.rows(), gap[static_cast<std::size_t>(i + r)],
                              dual[static_cast<std::size_t>(i + r)]);
+                }
             }
         });
         const double D = std::accumulate(dual.begin(), dual.end(), 0.0);
@@ -376,9 +388,8 @@ class SeparationSolver {
     // One visit to every row, over its listed atoms; returns the gap of the rows over their lists before their visits.
     double sweep(std::span<const std::int32_t> order, Control& control) {
         double gap = 0.0;
-        Index visited = 0;
         for (const Index i : order) {
-            if (visited++ % block_rows == 0 && control.leave(true)) break;
+            if (control.leave_after(row_work(i))) break;
             if (!list(i).empty()) gap += visit(i);
         }
         return gap;
@@ -403,7 +414,7 @@ class SeparationSolver {
         if (gap <= 1e-14 * cost) return gap;
         if (k <= 0) {
             put_all_on_best(entries, cost);
-        } else if (features_.unit) {
+        } else if constexpr (Features::unit) {
             row_problem::solve_unit(entries, gradient_, k, cost);
         } else {
             local_gram(entries);
@@ -427,7 +438,7 @@ class SeparationSolver {
             if (b >= 0) entries[static_cast<std::size_t>(b)].weight = cost;
     }
 
-    // Scores of the state rows which the listed atoms read, into local_.
+    // Scores of the rows of W which the listed atoms read, into local_.
     void listed_scores(Index i) {
         needed_.clear();
         for (const Entry& e : list(i))

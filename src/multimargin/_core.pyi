@@ -52,7 +52,7 @@ def fit_separation(
     rows: Rows,
     sets: NDArray[np.uint64],
     n_labels: int,
-    features: tuple[Any, ...] | NDArray[np.float64],
+    features: tuple[Any, ...] | NDArray[np.float64] | None,
     positive: NDArray[np.uint64],
     negative: NDArray[np.uint64],
     cost: NDArray[np.float64],

@@ -1,94 +1,21 @@
-"""Kernels of the inputs: names, callables or a precomputed Gram matrix, and exact factors of Gram matrices."""
+"""What kernels of inputs and of label sets share: the default width, and exact factors of Gram matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics import pairwise
 
+from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
 
-__all__ = ["KERNELS", "InputKernel", "gram_factor", "input_kernel", "resolve_gamma"]
+__all__ = ["gram_factor", "resolve_gamma"]
 
-KERNELS = ("linear", "rbf", "poly", "laplacian", "chi2", "precomputed")
-"""Names of input kernels; a callable ``(X, Z) -> matrix`` is a kernel too."""
-
-
-@dataclass(frozen=True)
-class InputKernel:
-    """A kernel k(x, z) of two inputs, every parameter resolved.
-
-    Attributes
-    ----------
-    name : str or callable
-        One of :data:`KERNELS`, or a function of two blocks of rows.
-    gamma, degree, coef0
-        Parameters of the named kernels: ``exp(-gamma |x - z|^2)``, ``(gamma x.z + coef0)^degree``,
-        ``exp(-gamma |x - z|_1)`` and ``exp(-gamma sum (x - z)^2 / (x + z))``.
-    """
-
-    name: str | Callable[[Any, Any], Any]
-    gamma: float = 1.0
-    degree: int = 3
-    coef0: float = 1.0
-
-    def __call__(self, X: Any, Z: Any) -> NDArray[np.float64]:
-        """Matrix of the kernel between the rows of X and the rows of Z."""
-        if callable(self.name):
-            return self._checked(self.name(X, Z), X.shape[0], Z.shape[0])
-        if self.name == "linear":
-            values = pairwise.linear_kernel(X, Z)
-        elif self.name == "rbf":
-            values = pairwise.rbf_kernel(X, Z, gamma=self.gamma)
-        elif self.name == "poly":
-            values = pairwise.polynomial_kernel(X, Z, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
-        elif self.name == "laplacian":
-            values = pairwise.laplacian_kernel(X, Z, gamma=self.gamma)
-        elif self.name == "chi2":
-            values = pairwise.chi2_kernel(X, Z, gamma=self.gamma)
-        else:
-            raise AssertionError(self.name)
-        return np.asarray(values, dtype=np.float64)
-
-    @staticmethod
-    def _checked(values: Any, rows: int, columns: int) -> NDArray[np.float64]:
-        matrix: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
-        if matrix.shape != (rows, columns):
-            msg = (
-                f"The kernel function must return a matrix of shape {(rows, columns)}, a value for each pair of rows; "
-                f"got shape {matrix.shape}."
-            )
-            raise InputError(msg)
-        return matrix
-
-
-def input_kernel(kernel: Any, X: Any, gamma: Any = "scale", degree: int = 3, coef0: float = 1.0) -> InputKernel:
-    """Resolve the parameters of a kernel on training data.
-
-    Parameters
-    ----------
-    kernel : str or callable
-        One of :data:`KERNELS`, or a function of two blocks of rows.
-    X : array or sparse matrix of shape (n_samples, n_features)
-    gamma : float, "scale" or "auto"
-        ``"scale"`` is ``1 / (n_features * X.var())`` and ``"auto"`` is ``1 / n_features``.
-    degree, coef0
-        Of the polynomial kernel.
-
-    Returns
-    -------
-    InputKernel
-    """
-    if kernel == "chi2" and hasattr(X, "toarray"):
-        msg = "kernel='chi2' needs dense inputs. Use X.toarray(), or another kernel."
-        raise InputError(msg)
-    return InputKernel(kernel, resolve_gamma(gamma, X, kernel), int(degree), float(coef0))
+BLOCK = 64
 
 
 def resolve_gamma(gamma: Any, X: Any, kernel: Any) -> float:
@@ -123,15 +50,12 @@ def gram_factor(K: NDArray[np.float64], subject: str = "The kernel matrix") -> N
     """
     n = len(K)
     scale = float(np.abs(np.diag(K)).max(initial=0.0))
-    if not np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * scale):
-        msg = f"{subject} must be symmetric; two entries across its diagonal differ by {np.abs(K - K.T).max():.3g}."
+    asymmetry = max((float(np.abs(K[k] - K[:, k].T).max()) for k in _blocks(n)), default=0.0)
+    if asymmetry > 1e-6 * scale:
+        msg = f"{subject} must be symmetric; two entries across its diagonal differ by {asymmetry:.3g}."
         raise InputError(msg)
-    if scale == 0 and not K.any():
-        return np.zeros((n, 0))
-    factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(K, tol=1e-14 * n * scale, lower=1)
-    Z = np.zeros((n, rank))
-    Z[pivots - 1] = np.tril(factor)[:, :rank]
-    error = float(np.abs(Z @ Z.T - K).max())
+    Z = _pivoted_cholesky(K, 1e-14 * n * scale)
+    error = max((float(np.abs(interruptible(np.matmul, Z[k], Z.T) - K[k]).max()) for k in _blocks(n)), default=0.0)
     if error > 1e-7 * scale:
         msg = (
             f"{subject} must be positive semidefinite; it is off by {error:.3g} from the nearest such matrix found "
@@ -139,3 +63,33 @@ def gram_factor(K: NDArray[np.float64], subject: str = "The kernel matrix") -> N
         )
         raise InputError(msg)
     return Z
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(k, min(k + BLOCK, n)) for k in range(0, n, BLOCK))
+
+
+def _pivoted_cholesky(K: NDArray[np.float64], tol: float) -> NDArray[np.float64]:
+    """Rows Z with ``Z @ Z.T == K``, by blocks of the pivots with the largest remainder; stops where none is above tol.
+
+    Made of short steps, so that Ctrl-C is answered; rank r costs n r^2.
+    """
+    n, rank = len(K), 0
+    Z = np.zeros((n, n), order="F")  # columns not used take no memory
+    rest = np.diag(K).copy()
+    while True:
+        block = np.argsort(-rest, kind="stable")[:BLOCK]
+        block = block[rest[block] > tol]
+        if not len(block):
+            return np.ascontiguousarray(Z[:, :rank])
+        part = K[np.ix_(block, block)] - Z[block, :rank] @ Z[block, :rank].T
+        factor, order, found, _ = scipy.linalg.lapack.dpstrf(part, tol=tol, lower=1)
+        if not found:  # nothing but rounding is left of these
+            rest[block] = 0.0
+            continue
+        pivots, L = block[order[:found] - 1], np.tril(factor)[:found, :found]
+        columns = K[pivots] - interruptible(np.matmul, Z[pivots, :rank], Z[:, :rank].T)
+        Z[:, rank : rank + found] = scipy.linalg.solve_triangular(L, columns, lower=True).T
+        rest -= np.einsum("ij,ij->i", Z[:, rank : rank + found], Z[:, rank : rank + found])
+        rest[pivots] = 0.0
+        rank += found

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,10 +41,21 @@ __all__ = [
 BLOCK_CELLS = 4_000_000
 MOST_ATOMS = 12_000  # for kernels that need a matrix between all of them
 
+_POSITIVE_FOR_DISJOINT_SETS = (
+    "is positive for label sets that share nothing. No set would then lie within the labels of any row, the training "
+    "problem would be empty and every label predicted"
+)
+
 
 @dataclass(frozen=True)
 class LabelKernel:
-    """A kernel of two label sets that depends on their sizes and on the number of labels they share."""
+    """A kernel of two label sets that depends on their sizes and on the number of labels they share.
+
+    A subclass provides ``of_counts``; whether it is admissible is checked on the training sets.
+    """
+
+    admissible: ClassVar[bool] = False
+    """Whether that is known for all label sets."""
 
     def of_counts(self, common: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
         """Values from the numbers of shared labels and the sizes of the two sets."""
@@ -82,6 +93,15 @@ class Polynomial(LabelKernel):
     """
 
     weights: tuple[float, ...] = (0.5, 0.5)
+    admissible: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.weights or not np.all(np.isfinite(self.weights)) or min(self.weights) < 0 or not any(self.weights):
+            msg = (
+                f"weights of the label kernel must be finite, not negative and not all zero; got {self.weights}. A "
+                f"constant term is not among them: a kernel with one {_POSITIVE_FOR_DISJOINT_SETS}."
+            )
+            raise InputError(msg)
 
     def of_counts(self, common: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
         """Values from the numbers of shared labels and the sizes of the two sets."""
@@ -102,6 +122,16 @@ class Cosine(LabelKernel):
 
     kernel: LabelKernel = field(default_factory=Polynomial)
 
+    @property
+    def admissible(self) -> bool:  # type: ignore[override]
+        """Whether the kernel it is made of is."""
+        return self.kernel.admissible
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kernel, FunctionKernel) or not isinstance(self.kernel, LabelKernel):
+            msg = f"Cosine divides a LabelKernel by its lengths; got {self.kernel!r}. Do it inside your function."
+            raise InputError(msg)
+
     def of_counts(self, common: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
         """Values from the numbers of shared labels and the sizes of the two sets."""
         lengths = self.kernel.of_counts(left, left, left) * self.kernel.of_counts(right, right, right)
@@ -120,6 +150,12 @@ class ExpMinusOne(LabelKernel):
     """
 
     scale: float = 1.0
+    admissible: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            msg = f"scale of ExpMinusOne must be a positive number; got {self.scale}. With 0 or less no kernel is left."
+            raise InputError(msg)
 
     def of_counts(self, common: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
         """Values from the numbers of shared labels and the sizes of the two sets."""
@@ -129,6 +165,8 @@ class ExpMinusOne(LabelKernel):
 @dataclass(frozen=True)
 class Jaccard(LabelKernel):
     r""":math:`\kappa(s, s') = |s \cap s'| / |s \cup s'|`."""
+
+    admissible: ClassVar[bool] = True
 
     def of_counts(self, common: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
         """Values from the numbers of shared labels and the sizes of the two sets."""
@@ -152,16 +190,14 @@ class FunctionKernel(LabelKernel):
                 f"pair of label sets; got shape {values.shape}."
             )
             raise InputError(msg)
+        if not np.all(np.isfinite(values)):
+            msg = "A label_kernel function must return finite numbers; some are not. Check it on small and large sets."
+            raise InputError(msg)
         return values
 
 
 LABEL_KERNELS = ("poly", "cosine", "exp", "jaccard")
 """Names of label kernels; a :class:`LabelKernel` or a function of two 0/1 arrays is one too."""
-
-_POSITIVE_FOR_DISJOINT_SETS = (
-    "is positive for label sets that share nothing. No set would then lie within the labels of any row, the training "
-    "problem would be empty and every label predicted"
-)
 
 
 def check_label_kernel(kernel: Any, degree: int = 2, weights: Sequence[float] | None = None) -> LabelKernel:
@@ -204,12 +240,6 @@ def _check_weights(degree: int, weights: Sequence[float] | None) -> tuple[float,
     values = tuple(float(w) for w in weights)
     if len(values) != degree:
         msg = f"weights has {len(values)} entries for degree={degree}. Give one weight for each power 1, ..., {degree}."
-        raise InputError(msg)
-    if not np.all(np.isfinite(values)) or min(values) < 0 or not any(values):
-        msg = (
-            f"weights of the label kernel must be finite, not negative and not all zero; got {values}. A constant term "
-            f"is not among them: a kernel with one {_POSITIVE_FOR_DISJOINT_SETS}."
-        )
         raise InputError(msg)
     return values
 
@@ -271,8 +301,10 @@ class LabelAtoms:
         """Return the sets as bits, for the native core."""
         return pack_sets(self.sets)
 
-    def features(self) -> tuple[Any, ...] | NDArray[np.float64]:
+    def features(self) -> tuple[Any, ...] | NDArray[np.float64] | None:
         """Vectors of the atoms for the native core (core/label_features.hpp)."""
+        if self.unit:
+            return None
         pair = self.kernel.pair_coefficients if isinstance(self.kernel, Polynomial) else None
         if pair is None:
             return gram_factor(self.normalized_gram, "The matrix of the label kernel")
@@ -295,7 +327,6 @@ class LabelAtoms:
             n_pairs,
             c1,
             c2,
-            self.unit,
         )
 
 
@@ -348,7 +379,7 @@ def label_atoms(
     order = np.argsort(first)
     units = sp.csr_array(sp.identity(n_labels, format="csr"))
     sets = sp.csr_array(sp.vstack([units, larger[np.sort(first)]], format="csr"))
-    if isinstance(kernel, FunctionKernel):
+    if not kernel.admissible:
         _check_number(sets.shape[0])
         _check_admissible(kernel(sets, sets), sets)
     larger_counts = np.bincount(group.ravel(), weights=counts[sizes > 1], minlength=len(first))[order]

@@ -8,6 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier, _core, load, save
 from multimargin.errors import InputError
+from multimargin.estimators._kernels import KERNELS
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import Limits, SeparationProblem, solve_separation
 from multimargin.label_kernels import ExpMinusOne, Jaccard, Polynomial, label_atoms, single_labels
@@ -101,6 +102,15 @@ def test_duplicate_empty_and_full_rows(solver):
     expected = [[-0.3632287] * 3, [0.48430493, 0.48430493, -1.01569507]]
     np.testing.assert_allclose(label, expected, atol=1e-6)
     np.testing.assert_allclose(threshold, [1.25784754, -0.17713005], atol=1e-6)
+
+
+@pytest.mark.parametrize("cost", [0.01, 1.0, 100.0])
+def test_a_row_of_calibrated_separation_is_solved_exactly_in_one_visit(rng, cost):
+    for _ in range(20):
+        x, y = rng.normal(size=(1, 3)), rng.integers(0, 2, size=(1, 6))
+        solution = solve(x, y, single_labels(6), cost, "rows")[1]
+        assert solution.passes == 1
+        assert solution.primal - solution.dual <= 1e-12 * solution.primal
 
 
 def separation_optimum(X, Y, C, bias):
@@ -287,6 +297,37 @@ def test_input_kernels_agree_with_their_matrix(rng, Estimator, solver):
     np.testing.assert_allclose(sparse.decision_function(sp.csr_array(Z)), expected, atol=1e-4)
 
 
+FORMULAS = {
+    "linear": lambda x, z: x @ z,
+    "rbf": lambda x, z: np.exp(-0.3 * np.sum((x - z) ** 2)),
+    "poly": lambda x, z: (0.3 * x @ z + 0.5) ** 2,
+    "laplacian": lambda x, z: np.exp(-0.3 * np.sum(np.abs(x - z))),
+    "chi2": lambda x, z: np.exp(-0.3 * np.sum((x - z) ** 2 / (x + z))),
+    "additive_chi2": lambda x, z: np.sum(2 * x * z / (x + z)),
+}
+
+
+@pytest.mark.parametrize("kernel", FORMULAS)
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_every_input_kernel_equals_its_formula(rng, kernel, container):
+    X, Y = rng.random((12, 3)) + 0.01, make_problem(rng, n=12)[1]
+    Z = rng.random((7, 3)) + 0.01
+
+    def formula(A, B):
+        return np.array([[FORMULAS[kernel](a, b) for b in B] for a in A])
+
+    options = {"gamma": 0.3, "kernel_degree": 2, "coef0": 0.5, **EXACT, "tol": 1e-8}
+    named = CalibratedSeparationClassifier(kernel=kernel, **options).fit(container(X), Y)
+    given = CalibratedSeparationClassifier(kernel="precomputed", **options).fit(formula(X, X), Y)
+    assert named.certificate_.primal == pytest.approx(given.certificate_.primal, rel=1e-7)
+    decisions = named.decision_function(container(Z)), given.decision_function(formula(Z, X))
+    np.testing.assert_allclose(*decisions, atol=2e-3)
+
+
+def test_input_kernels_are_those_of_the_kernel_estimator():
+    assert set(FORMULAS) | {"precomputed", "sigmoid"} == KERNELS  # sigmoid: refused where it is not a kernel
+
+
 def test_predictions_by_kernel_come_in_blocks(rng, monkeypatch):
     X, Y = make_problem(rng)
     model = OutputKernelClassifier(kernel="laplacian").fit(X, Y)
@@ -411,8 +452,10 @@ def test_projection_is_the_nearest_point(rng):
         (OutputKernelClassifier, {"weights": (1.0, -1.0)}, "not negative"),
         (OutputKernelClassifier, {"degree": 0}, "'degree' parameter"),
         (OutputKernelClassifier, {"rule": "mine"}, "'rule' parameter"),
-        (CalibratedSeparationClassifier, {"kernel": "precomputed"}, "square matrix"),
-        (CalibratedSeparationClassifier, {"kernel": "sigmoid"}, "'kernel' parameter"),
+        (CalibratedSeparationClassifier, {"kernel": "precomputed"}, "square Gram matrix"),
+        (CalibratedSeparationClassifier, {"kernel": "sigmoid", "coef0": -1.0}, "not positive semidefinite"),
+        (CalibratedSeparationClassifier, {"kernel": "chi2"}, "non-negative features"),
+        (CalibratedSeparationClassifier, {"kernel": "tree"}, "'kernel' parameter"),
         (CalibratedSeparationClassifier, {"kernel": lambda A, B: -A @ B.T, "solver": "rows"}, "semidefinite"),
         (CalibratedSeparationClassifier, {"kernel": lambda A, B: -A @ B.T, "solver": "admm"}, "semidefinite"),
         (CalibratedSeparationClassifier, {"solver": "newton"}, "'solver' parameter"),
@@ -445,6 +488,34 @@ def test_more_weights_than_rows_makes_no_difference(rng, monkeypatch, label_kern
     b = OutputKernelClassifier(**options).fit(sp.csr_array(X), Y)
     assert a.certificate_.primal == pytest.approx(b.certificate_.primal, rel=1e-9)
     np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=8 * tight(a, X))
+
+
+@pytest.mark.parametrize("Estimator", BOTH)
+@pytest.mark.parametrize("rule", ["none", "top1"])
+def test_a_row_without_input_gets_no_label_but_the_fallback(rng, Estimator, rule):
+    """All its scores and the reference are 0: nothing is above the reference."""
+    X, Y = make_problem(rng)
+    model = Estimator(fit_intercept=False, fallback=rule).fit(X, Y)
+    assert model.predict(np.zeros((1, 4))).sum() == (rule == "top1")
+
+
+@pytest.mark.parametrize("Estimator", BOTH)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_labels_that_are_all_constant_leave_nothing_to_solve(rng, Estimator, kernel):
+    X, Y = rng.normal(size=(5, 3)), np.tile([1, 0], (5, 1))
+    with pytest.warns(UserWarning, match="labels 0, 1"):
+        model = Estimator(kernel=kernel).fit(X, Y)
+    assert model.n_atoms_ == 0
+    assert model.certificate_.converged
+    np.testing.assert_array_equal(model.predict(X), Y)
+    np.testing.assert_array_equal(model.threshold_function(X), np.zeros(5))
+
+
+def test_admm_is_refused_where_its_matrices_do_not_fit(rng, monkeypatch):
+    X, Y = make_problem(rng)
+    monkeypatch.setattr("multimargin.estimators._separation.MOST_ADMM_BYTES", 1000)
+    with pytest.raises(InputError, match="solver='rows'"):
+        CalibratedSeparationClassifier(solver="admm").fit(X, Y)
 
 
 def test_fallback_needs_several_labels(rng):

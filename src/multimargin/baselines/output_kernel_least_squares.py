@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
+from multimargin.estimators._kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import known_labels
-from multimargin.kernels import KERNELS, InputKernel, input_kernel
+from multimargin.kernels import resolve_gamma
 from multimargin.label_kernels import LabelKernel, check_label_kernel
 
 __all__ = ["OutputKernelLeastSquares"]
@@ -41,8 +42,8 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     label_kernel, degree, weights
         Kernel between label sets, as in :class:`multimargin.OutputKernelClassifier`.
     rule : {"ridge", "paper", "preimage"}, default="ridge"
-        ``"ridge"`` predicts labels with :math:`\hat s_l \ge \kappa(1_l, 1_l) / 2`, ``"paper"`` those with
-        :math:`\hat s_l \ge 1/2`, ``"preimage"`` the training label set whose feature is nearest to the prediction.
+        ``"ridge"`` predicts labels with :math:`\hat s_l > \kappa(1_l, 1_l) / 2`, ``"paper"`` those with
+        :math:`\hat s_l > 1/2`, ``"preimage"`` the training label set whose feature is nearest to the prediction.
     kernel, gamma, kernel_degree, coef0
         Kernel of the inputs, as in :class:`multimargin.OutputKernelClassifier`.
     fit_intercept : bool, default=True
@@ -95,8 +96,8 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         "rule": [StrOptions({"ridge", "paper", "preimage"})],
         "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "kernel_degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, 0, None, closed="left")],
+        "kernel_degree": [Interval(Real, 0, None, closed="neither")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
     }
@@ -111,7 +112,7 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         rule: str = "ridge",
         kernel: Any = "linear",
         gamma: Any = "scale",
-        kernel_degree: int = 3,
+        kernel_degree: float = 3,
         coef0: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
@@ -131,7 +132,7 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.positive_only = self.kernel == "chi2"
+        tags.input_tags.positive_only = isinstance(self.kernel, str) and self.kernel in POSITIVE_DATA
         return tags
 
     def _check_problem(self, problem: Problem) -> None:
@@ -142,9 +143,9 @@ class OutputKernelLeastSquares(MultilabelClassifier):
                 "use another estimator."
             )
             raise InputError(msg)
-        if self.kernel == "precomputed" and problem.X.shape[0] != problem.X.shape[1]:
-            msg = f"kernel='precomputed' needs the square matrix of kernel values; X has shape {problem.X.shape}."
-            raise InputError(msg)
+        used = problem.costs.row > 0
+        self._gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
+        check_kernel(self.kernel, problem.X, self._gamma, self.kernel_degree, self.coef0, problem.seed)
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         varies = np.flatnonzero(problem.costs.positive > 0)
@@ -152,7 +153,8 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         self.support_ = np.flatnonzero(cost > 0)
         Y = sp.csr_array(known_labels(problem, varies)[0][self.support_]).astype(np.float64)
         X = problem.X[self.support_]
-        self.gamma_ = input_kernel(self.kernel, problem.X, self.gamma).gamma
+        self.gamma_ = self._gamma
+        del self._gamma
         if self.kernel != "precomputed":
             self.support_vectors_ = X
         K = self._kernel_values(X)
@@ -181,8 +183,10 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         if self.kernel == "precomputed":
             values = X[:, self.support_]
             return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64) + bias**2
-        kernel = InputKernel(self.kernel, self.gamma_, self.kernel_degree, self.coef0)
-        return kernel(X, self.support_vectors_) + bias**2
+        kernel = make_kernel(
+            self.kernel, self.support_vectors_, np.float64, self.gamma_, self.kernel_degree, self.coef0
+        )
+        return np.asarray(kernel.values(kernel.prepare(X)) + bias**2)
 
     def _scores(self, X: Any) -> NDArray[Any]:
         blocks = [self._kernel_values(X[rows]) @ self.dual_coef_ for rows in row_blocks(X.shape[0], len(self.support_))]

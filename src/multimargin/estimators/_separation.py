@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.extmath import safe_sparse_dot
 from threadpoolctl import threadpool_limits
 
 from multimargin import _core
+from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
 from multimargin.estimators._base import Problem, Solution, native_rows
-from multimargin.kernels import InputKernel, gram_factor
+from multimargin.kernels import gram_factor
 from multimargin.label_kernels import LabelAtoms, pack_sets
 
 __all__ = ["Limits", "SeparationProblem", "known_labels", "solve_separation"]
@@ -30,7 +31,9 @@ ADMM_CELLS = 1_000_000
 ADMM_ROWS = 2000
 ROW_PASSES = 2000
 MOST_WEIGHTS = 64_000_000  # of a linear model, before its Gram matrix is used instead
+MOST_ADMM_BYTES = 4 * 2**30
 CHECK_EVERY = 10
+LONG_PRODUCT = 100_000_000  # multiply-adds
 
 Report = Callable[[int, float, float | None, float | None], bool]
 
@@ -84,7 +87,7 @@ class SeparationProblem:
     def spectrum(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Eigenvectors (n_samples, rank) and eigenvalues of K that are not zero."""
         if self.K is not None:
-            values, vectors = scipy.linalg.eigh(self.K)
+            values, vectors = interruptible(np.linalg.eigh, self.K)
             if values[0] < -1e-7 * np.abs(values).max():
                 msg = (
                     f"The kernel matrix must be positive semidefinite; its smallest eigenvalue is {values[0]:.3g}, its "
@@ -94,7 +97,7 @@ class SeparationProblem:
         else:
             X = self.X.toarray() if sp.issparse(self.X) else self.X
             X = np.column_stack([X.astype(np.float64), np.full(len(X), self.bias)])
-            vectors, singular, _ = scipy.linalg.svd(X, full_matrices=False)
+            vectors, singular, _ = interruptible(np.linalg.svd, X, full_matrices=False)
             values = singular**2
         return _nonzero(vectors, values)
 
@@ -152,7 +155,7 @@ def _solve_rows(
     features = problem.atoms.features()
     K = problem.K
     if K is None and _n_weights(features, problem) > MOST_WEIGHTS and problem.n_rows < problem.X.shape[1]:
-        K = InputKernel("linear")(problem.X, problem.X) + problem.bias**2
+        K = np.asarray(safe_sparse_dot(problem.X, problem.X.T, dense_output=True), dtype=np.float64) + problem.bias**2
     inputs = problem.X if K is None else gram_factor(K)
     result = _core.fit_separation(
         rows=native_rows(inputs),
@@ -181,13 +184,24 @@ def _solve_rows(
 
 def _n_weights(features: Any, problem: SeparationProblem) -> int:
     """Size of the state of the native solver, about."""
-    rows = 3 * problem.atoms.n_labels + features[5] if isinstance(features, tuple) else features.shape[1]
+    if features is None:
+        rows = problem.atoms.n_labels
+    else:
+        rows = 3 * problem.atoms.n_labels + features[5] if isinstance(features, tuple) else features.shape[1]
     return int(rows) * (int(problem.X.shape[1]) + 1)
 
 
 def _solve_admm(
     problem: SeparationProblem, limits: Limits, monitor: Report, start: sp.csr_array | None
 ) -> tuple[sp.csr_array, Solution]:
+    t, n = problem.n_rows, len(problem.atoms)
+    needed = 8 * (8 * t * n + 3 * n * n + 3 * t * (t if problem.K is not None else min(t, problem.X.shape[1] + 1)))
+    if needed > MOST_ADMM_BYTES:
+        msg = (
+            f"solver='admm' works with whole matrices between {t} rows and {n} label sets, about {needed / 2**30:.1f} "
+            f"GiB; at most {MOST_ADMM_BYTES / 2**30:.0f} are allowed. Use solver='rows', or fewer rows."
+        )
+        raise InputError(msg)
     with threadpool_limits(1, user_api="blas"):  # products are small, and their bits must not depend on threads
         return _admm(problem, limits, monitor, start)
 
@@ -210,12 +224,16 @@ def _admm(
     c = float(problem.cost.max())
     cost = problem.cost / c
     Vk, lk = problem.spectrum()
-    Vr, lr = _nonzero(*scipy.linalg.eigh(problem.atoms.coupling())[::-1])
+    Vr, lr = _nonzero(*interruptible(np.linalg.eigh, problem.atoms.coupling())[::-1])
     H = c * np.outer(lk, lr)
     rho = 0.05 * float(np.sqrt(np.median(H) * H.max())) if H.size else 1.0
 
-    def product(D: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(Vk @ (H * (Vk.T @ D @ Vr)) @ Vr.T)
+    def in_eigenbases(D: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(Vk @ (factors * (Vk.T @ D @ Vr)) @ Vr.T)
+
+    def product(D: NDArray[np.float64], factors: NDArray[np.float64] = H) -> NDArray[np.float64]:
+        long = D.size * H.shape[0] + H.shape[0] * D.shape[1] * H.shape[1] > LONG_PRODUCT
+        return interruptible(in_eigenbases, D, factors) if long else in_eigenbases(D, factors)
 
     def certificate(D: NDArray[np.float64]) -> tuple[float, float]:
         U = product(D)
@@ -236,7 +254,7 @@ def _admm(
     mu = np.zeros_like(w) if start is None else (linear - product(w)) / rho
     for pass_ in range(1, limits.max_iter + 1):
         q = w - mu + linear / rho
-        z = q - Vk @ ((Vk.T @ q @ Vr) * (H / (H + rho))) @ Vr.T
+        z = q - product(q, H / (H + rho))
         relaxed = 1.6 * z - 0.6 * w
         before = w
         w = relaxed + mu

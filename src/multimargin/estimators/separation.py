@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
+from multimargin.estimators._kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, gram_matrix, make_kernel
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import Limits, SeparationProblem, known_labels, solve_separation
-from multimargin.kernels import KERNELS, InputKernel, input_kernel
+from multimargin.kernels import resolve_gamma
 from multimargin.label_kernels import LabelAtoms, check_label_kernel, label_atoms, single_labels
 
 __all__ = ["CalibratedSeparationClassifier", "OutputKernelClassifier"]
@@ -28,7 +29,7 @@ class _SeparationModel(MultilabelClassifier):
 
     kernel: Any
     gamma: Any
-    kernel_degree: int
+    kernel_degree: float
     coef0: float
     fit_intercept: bool
     intercept_scaling: float
@@ -40,8 +41,8 @@ class _SeparationModel(MultilabelClassifier):
         **MultilabelClassifier._parameter_constraints,
         "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "kernel_degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, 0, None, closed="left")],
+        "kernel_degree": [Interval(Real, 0, None, closed="neither")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
         "fallback": [StrOptions({"none", "top1"})],
@@ -51,7 +52,7 @@ class _SeparationModel(MultilabelClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.positive_only = self.kernel == "chi2"
+        tags.input_tags.positive_only = isinstance(self.kernel, str) and self.kernel in POSITIVE_DATA
         return tags
 
     def threshold_function(self, X: Any) -> NDArray[Any]:
@@ -77,13 +78,10 @@ class _SeparationModel(MultilabelClassifier):
         return atoms.a[: atoms.n_labels]
 
     def _check_problem(self, problem: Problem) -> None:
-        n_rows, n_columns = problem.X.shape
-        if self.kernel == "precomputed" and n_rows != n_columns:
-            msg = (
-                f"kernel='precomputed' needs the square matrix of kernel values between training rows; X has shape "
-                f"{problem.X.shape}. Give kernel values, or name a kernel."
-            )
-            raise InputError(msg)
+        n_rows = problem.X.shape[0]
+        used = problem.costs.row > 0
+        self._gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
+        check_kernel(self.kernel, problem.X, self._gamma, self.kernel_degree, self.coef0, problem.seed)
         if self.kernel != "linear" and n_rows > MOST_ROWS:
             msg = (
                 f"kernel={self.kernel!r} needs the matrix of kernel values between all {n_rows} training rows "
@@ -108,16 +106,18 @@ class _SeparationModel(MultilabelClassifier):
         cost = problem.costs.row.astype(np.float64)
         informative = np.diff(positives.indptr) + np.diff(negatives.indptr) > 0
         rows = np.flatnonzero((cost > 0) & informative)
-        self.gamma_ = input_kernel(self.kernel, problem.X, self.gamma).gamma
+        self.gamma_ = self._gamma
+        del self._gamma
         bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
         if not len(rows):
             empty = np.zeros((0, problem.labels.n_labels))
             self._set_model(problem, np.zeros(0, dtype=np.intp), empty, np.zeros(0), bias)
+            self.n_atoms_ = 0
             monitor(1, 0.0, 0.0, 0.0)
             return Solution(0.0, 0.0, 1, "converged")
         positives, negatives, cost = positives[rows], negatives[rows], cost[rows]
         atoms = self._atoms(positives, negatives, cost / self.C)
-        X, K = self._inputs(problem.X, rows, bias)
+        X, K = self._inputs(problem, rows, bias)
         D, solution = solve_separation(
             SeparationProblem(X, K, bias, positives, negatives, cost, atoms),
             self.solver,
@@ -135,16 +135,19 @@ class _SeparationModel(MultilabelClassifier):
             self._dual = (D, problem.labels.positives.shape, self.C)
         return solution
 
-    def _input_kernel(self) -> InputKernel:
-        return InputKernel(self.kernel, self.gamma_, self.kernel_degree, self.coef0)
+    def _kernel(self, Z: Any) -> Kernel:
+        """Input kernel with fixed rows Z."""
+        return make_kernel(self.kernel, Z, np.float64, self.gamma_, self.kernel_degree, self.coef0)
 
-    def _inputs(self, X: Any, rows: NDArray[np.intp], bias: float) -> tuple[Any, NDArray[np.float64] | None]:
+    def _inputs(self, problem: Problem, rows: NDArray[np.intp], bias: float) -> tuple[Any, NDArray[np.float64] | None]:
+        X = problem.X[rows]
         if self.kernel == "linear":
-            return X[rows], None
+            return X, None
         if self.kernel == "precomputed":
-            X = X.toarray() if sp.issparse(X) else X
-            return None, X[np.ix_(rows, rows)].astype(np.float64) + bias**2
-        return None, self._input_kernel()(X[rows], X[rows]) + bias**2
+            X = X[:, rows]
+        K = gram_matrix(self._kernel(X), X, problem.n_jobs)[:, : len(rows)]
+        K += bias**2
+        return None, K
 
     def _start(self, D_shape: tuple[int, int]) -> sp.csr_array | None:
         """Dual variables of the last fit; the ones at their bound move with it when C changes."""
@@ -184,11 +187,12 @@ class _SeparationModel(MultilabelClassifier):
             return np.asarray(safe_sparse_dot(X, coefficients, dense_output=True) + intercept)
         if self.kernel == "precomputed":
             return np.asarray(safe_sparse_dot(X[:, self.support_], coefficients, dense_output=True) + intercept)
-        blocks = [
-            self._input_kernel()(X[rows], self.support_vectors_) @ coefficients
-            for rows in row_blocks(X.shape[0], max(1, len(self.support_)))
-        ]
-        return np.asarray(np.vstack(blocks) + intercept)
+        scores = np.zeros((X.shape[0], coefficients.shape[1]))
+        if len(self.support_):
+            kernel = self._kernel(self.support_vectors_)
+            for rows in row_blocks(X.shape[0], len(self.support_)):
+                scores[rows] = kernel.values(kernel.prepare(X[rows])) @ coefficients
+        return np.asarray(scores + intercept)
 
     def _scores(self, X: Any) -> NDArray[Any]:
         coefficients = self.coef_.T if self.kernel == "linear" else self.dual_coef_
@@ -237,13 +241,13 @@ class CalibratedSeparationClassifier(_SeparationModel):
     ----------
     C : float, default=1.0
         Cost of an error; the authors' alpha is 1/C. Larger C fits the training labels harder.
-    kernel : {"linear", "rbf", "poly", "laplacian", "chi2", "precomputed"} or callable, default="linear"
-        Kernel of the inputs: :math:`x \cdot z`, :math:`e^{-\gamma |x-z|^2}`, :math:`(\gamma x \cdot z + c_0)^d`,
-        :math:`e^{-\gamma |x-z|_1}`, :math:`e^{-\gamma \sum (x-z)^2/(x+z)}`, a matrix of values given as X, or a
-        function of two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
+    kernel : str or callable, default="linear"
+        Kernel of the inputs, as in :class:`KernelM3L`: ``"linear"``, ``"rbf"``, ``"poly"``, ``"sigmoid"``,
+        ``"laplacian"``, ``"chi2"``, ``"additive_chi2"``, ``"precomputed"`` (X is the matrix of values) or a function of
+        two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
     gamma : "scale", "auto" or float, default="scale"
         ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``.
-    kernel_degree : int, default=3
+    kernel_degree : float, default=3
         Degree of the polynomial kernel of the inputs.
     coef0 : float, default=1.0
         Its constant.
@@ -343,7 +347,7 @@ class CalibratedSeparationClassifier(_SeparationModel):
         *,
         kernel: Any = "linear",
         gamma: Any = "scale",
-        kernel_degree: int = 3,
+        kernel_degree: float = 3,
         coef0: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
@@ -411,13 +415,13 @@ class OutputKernelClassifier(_SeparationModel):
     rule : {"consistent", "paper"}, default="consistent"
         What is compared with the reference score: label scores on the scale on which margins were trained, or as they
         are, as in the paper. For polynomials they differ by the sum of the weights; with sum 1 not at all.
-    kernel : {"linear", "rbf", "poly", "laplacian", "chi2", "precomputed"} or callable, default="linear"
-        Kernel of the inputs: :math:`x \cdot z`, :math:`e^{-\gamma |x-z|^2}`, :math:`(\gamma x \cdot z + c_0)^d`,
-        :math:`e^{-\gamma |x-z|_1}`, :math:`e^{-\gamma \sum (x-z)^2/(x+z)}`, a matrix of values given as X, or a
-        function of two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
+    kernel : str or callable, default="linear"
+        Kernel of the inputs, as in :class:`KernelM3L`: ``"linear"``, ``"rbf"``, ``"poly"``, ``"sigmoid"``,
+        ``"laplacian"``, ``"chi2"``, ``"additive_chi2"``, ``"precomputed"`` (X is the matrix of values) or a function of
+        two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
     gamma : "scale", "auto" or float, default="scale"
         ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``.
-    kernel_degree : int, default=3
+    kernel_degree : float, default=3
         Degree of the polynomial kernel of the inputs.
     coef0 : float, default=1.0
         Its constant.
@@ -532,7 +536,7 @@ class OutputKernelClassifier(_SeparationModel):
         rule: str = "consistent",
         kernel: Any = "linear",
         gamma: Any = "scale",
-        kernel_degree: int = 3,
+        kernel_degree: float = 3,
         coef0: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._common import Cell, Step
-from .output_kernels import output_kernels
+from .output_kernels import kernel_or_threshold, label_kernels_compared, output_kernels, training_sizes
 from .unseen_animals import pair_correlation, unseen_attributes
 
 __all__ = ["EXPERIMENTS", "Cell"]
@@ -15,4 +15,7 @@ EXPERIMENTS: dict[str, Callable[[dict[str, Any], Step], list[Cell]]] = {
     "unseen-attributes": unseen_attributes,
     "pair-correlation": pair_correlation,
     "output-kernels": output_kernels,
+    "label-kernels-compared": label_kernels_compared,
+    "training-sizes": training_sizes,
+    "kernel-or-threshold": kernel_or_threshold,
 }
