@@ -16,7 +16,7 @@ import numpy as np
 
 from multimargin import KernelM3L, ZeroShotClassifier, datasets
 from multimargin.errors import InputError
-from multimargin.zero_shot import per_class_accuracy
+from multimargin.metrics import per_class_accuracy
 
 
 @dataclass

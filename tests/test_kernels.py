@@ -3,10 +3,11 @@ import pytest
 import scipy.sparse as sp
 
 from multimargin.errors import InputError
-from multimargin.kernels import gram_factor, input_kernel
+from multimargin.grams import gram_factor
+from multimargin.kernels import KERNELS, input_kernel
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "laplacian", "chi2"])
+@pytest.mark.parametrize("kernel", [name for name in KERNELS if name != "precomputed"])
 def test_formulas(rng, kernel):
     X, Z = rng.random((6, 3)), rng.random((4, 3))
     gamma = 1 / (3 * X.var())
@@ -16,12 +17,12 @@ def test_formulas(rng, kernel):
         "poly": lambda x, z: (gamma * x @ z + 1) ** 3,
         "laplacian": lambda x, z: np.exp(-gamma * np.sum(np.abs(x - z))),
         "chi2": lambda x, z: np.exp(-gamma * np.sum((x - z) ** 2 / (x + z))),
+        "additive_chi2": lambda x, z: np.sum(2 * x * z / (x + z)),
     }
     expected = [[formulas[kernel](x, z) for z in Z] for x in X]
     np.testing.assert_allclose(input_kernel(kernel, X)(X, Z), expected)
-    if kernel != "chi2":
-        sparse = input_kernel(kernel, sp.csr_array(X))
-        np.testing.assert_allclose(sparse(sp.csr_array(X), sp.csr_array(Z)), expected)
+    sparse = input_kernel(kernel, sp.csr_array(X))
+    np.testing.assert_allclose(sparse(sp.csr_array(X), sp.csr_array(Z)), expected)
 
 
 def test_a_function_must_give_a_value_for_each_pair(rng):
@@ -31,9 +32,12 @@ def test_a_function_must_give_a_value_for_each_pair(rng):
         input_kernel(lambda A, B: A @ A.T, X)(X, X[:2])
 
 
-def test_chi2_needs_dense_rows(rng):
-    with pytest.raises(InputError, match="dense"):
-        input_kernel("chi2", sp.csr_array(rng.random((3, 2))))
+@pytest.mark.parametrize("kernel", ["chi2", "additive_chi2"])
+def test_chi2_kernels_refuse_negative_features_on_either_side(rng, kernel):
+    X = rng.random((3, 2))
+    for A, B in ((X, X - 1), (X - 1, X)):
+        with pytest.raises(InputError, match="Negative values in data"):
+            input_kernel(kernel, X)(A, B)
 
 
 @pytest.mark.parametrize("rank", [0, 1, 4, 10])

@@ -20,6 +20,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multimargin import _core
+from multimargin._rows import native_rows
 from multimargin.errors import InputError
 from multimargin.estimators._monitor import Certificate, Monitor, Progress
 from multimargin.estimators._weights import CellCosts, cell_costs
@@ -282,13 +283,6 @@ class LinearModel(MultilabelClassifier):
     def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         self.coef_[constant] = 0.0
         self.intercept_[constant] = value[constant]
-
-
-def native_rows(X: Any) -> _core.Rows:
-    """Rows of a dense or CSR matrix for the native core, without a copy of the entries."""
-    if sp.issparse(X):
-        return _core.csr_rows(X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64), X.shape[1])
-    return _core.dense_rows(np.ascontiguousarray(X))
 
 
 def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:

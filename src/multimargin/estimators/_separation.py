@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.estimators._base import Problem, Solution, native_rows
-from multimargin.kernels import InputKernel, gram_factor
+from multimargin.grams import gram_factor
+from multimargin.kernels import InputKernel
 from multimargin.label_kernels import LabelAtoms, pack_sets
 
 __all__ = ["Limits", "SeparationProblem", "known_labels", "solve_separation"]

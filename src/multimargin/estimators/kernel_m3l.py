@@ -14,19 +14,10 @@ from numpy.typing import NDArray
 from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, Problem, Solution, StrOptions
-from multimargin.estimators._kernels import (
-    BLOCK_BYTES,
-    KERNELS,
-    POSITIVE_DATA,
-    check_kernel,
-    for_blocks,
-    gram_matrix,
-    gram_rows,
-    make_kernel,
-)
 from multimargin.estimators._m3l import M3L, Prior, solution_of
 from multimargin.estimators._monitor import Monitor
-from multimargin.kernels import resolve_gamma
+from multimargin.grams import BLOCK_BYTES, for_blocks, gram_matrix, gram_rows
+from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel, resolve_gamma
 from multimargin.priors import LowRankPrior
 
 __all__ = ["KernelM3L"]
@@ -175,7 +166,10 @@ class KernelM3L(M3L):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **M3L._parameter_constraints,
-        "kernel": [StrOptions(set(KERNELS)), callable],
+        "kernel": [
+            StrOptions({*KERNELS, "sigmoid"}),
+            callable,
+        ],  # sigmoid: refused where it is no kernel, with the number
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Real, 0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
@@ -304,15 +298,21 @@ class KernelM3L(M3L):
         out[...] = self.intercept_
         if not len(self.support_):
             return out
-        if self.kernel == "precomputed":
-            out += X[:, self.support_] @ self.dual_coef_
-            return out
         dtype = self.dual_coef_.dtype
-        kernel = make_kernel(self.kernel, self.support_vectors_, dtype, self.gamma_, self.degree, self.coef0)
         size = max(1, BLOCK_BYTES // (len(self.support_) * dtype.itemsize))
+        if self.kernel == "precomputed":
+
+            def values(A: Any) -> Any:
+                return A[:, self.support_]
+
+        else:
+            kernel = make_kernel(self.kernel, self.support_vectors_, dtype, self.gamma_, self.degree, self.coef0)
+
+            def values(A: Any) -> Any:
+                return kernel.values(kernel.prepare(A))
 
         def score(rows: slice) -> None:
-            out[rows] += kernel.values(kernel.prepare(X[rows])) @ self.dual_coef_
+            out[rows] += values(X[rows]) @ self.dual_coef_
 
         blocks = (slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size))
         for_blocks(score, blocks, effective_n_jobs(self.n_jobs))
