@@ -55,10 +55,10 @@ def storable_classes() -> dict[str, type]:
     from .estimators import REGISTRY, Certificate, History
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
-    from .priors import LowRankPrior
+    from .priors import LabelFrequencies, LowRankPrior
     from .zero_shot import ZeroShotClassifier
 
-    plain = (Certificate, History, LabelForm, LowRankPrior, Polynomial, Cosine, ExpMinusOne, Jaccard)
+    plain = (Certificate, History, LabelForm, LowRankPrior, LabelFrequencies, Polynomial, Cosine, ExpMinusOne, Jaccard)
     models = (*REGISTRY.values(), ZeroShotClassifier, RankSVM, OutputKernelLeastSquares)
     return {cls.__name__: cls for cls in (*models, *plain)}
 

@@ -25,6 +25,7 @@ from multimargin.errors import InputError
 from multimargin.estimators._monitor import Certificate, Monitor, Progress
 from multimargin.estimators._weights import CellCosts, cell_costs
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
+from multimargin.priors import LabelFrequencies
 
 __all__ = ["Interval", "LinearModel", "MultilabelClassifier", "Problem", "Solution", "StrOptions", "native_rows"]
 
@@ -89,7 +90,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
-        "class_weight": [StrOptions({"balanced"}), dict, list, None],
+        "class_weight": [StrOptions({"balanced"}), dict, list, LabelFrequencies, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],

@@ -85,9 +85,10 @@ class KernelM3L(M3L):
     cache_size : float, default=1024
         MiB for the Gram matrix. If it does not fit, as many of its rows as do are kept, the least recently used making
         room; the answer is the same.
-    class_weight : None, "balanced", dict or list of dicts, default=None
+    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
+        :class:`multimargin.priors.LabelFrequencies` gives them the costs of label frequencies to expect in use.
     tol : float, default=1e-3
         Relative duality gap at which training stops. From 1e-4 on the Gram matrix is kept in single precision, below in
         double.

@@ -54,7 +54,7 @@ def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
     losses: dict[tuple[str, float, str], list[float]] = {}
     for draw, rows in enumerate(animals.draws(settings["rows"], settings["draws"])):
         X, Y = animals.X[rows], animals.Y[rows]
-        weights = priors.class_weights(Y, priors.signature_frequencies(animals.signatures, animals.shares))
+        weights = priors.LabelFrequencies(priors.signature_frequencies(animals.signatures, animals.shares))
         R = priors.from_signatures(animals.signatures, animals.shares)
         for kernel in settings["kernels"]:
             step(f"draw {draw + 1} of {settings['draws']}, {kernel}")
