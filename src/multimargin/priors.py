@@ -137,8 +137,8 @@ def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = Non
     Warns
     -----
     FrequencyPriorWarning
-        If one eigenvector, mostly the frequencies of the labels, carries over 70 % of the trace of R (five categories or
-        more): R then says little more than which labels are frequent, and :class:`LabelFrequencies` says that better.
+        If one eigenvector, mostly the frequencies of the labels, carries over 70 % of the trace of R (five categories
+        or more): R then says little more than which labels are frequent, which :class:`LabelFrequencies` says better.
 
     Examples
     --------
