@@ -23,6 +23,7 @@ from multimargin.priors import LowRankPrior
 __all__ = ["KernelM3L"]
 
 SINGLE_PRECISION_TOL = 1e-4
+SINGLE_PRECISION_TOL_COUPLED = 1e-3  # R and the Gram matrix, rounded, move the optimum by a part of a smaller gap
 MIN_CACHED_ROWS = 64
 MIB = 2**20
 
@@ -90,8 +91,8 @@ class KernelM3L(M3L):
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
         :class:`multimargin.priors.LabelFrequencies` gives them the costs of label frequencies to expect in use.
     tol : float, default=1e-3
-        Relative duality gap at which training stops. From 1e-4 on the Gram matrix is kept in single precision, below in
-        double.
+        Relative duality gap at which training stops. From 1e-4 on (with a prior, 1e-3) the Gram matrix is kept in
+        single precision, below in double; also where rounding turns out to hide the gap.
     max_iter : int, default=10000
         Largest number of rounds. A round works on 1024 rows, for all labels.
     time_limit : float, optional
@@ -141,8 +142,8 @@ class KernelM3L(M3L):
 
     Notes
     -----
-    Memory: ``cache_size``, X, and about four numbers per row and label. Prediction takes kernel values in blocks of at
-    most 32 MiB per thread. The authors' C is half of ours.
+    Memory: ``cache_size``, X, and four to eight numbers per row and label. Prediction takes kernel values in blocks of
+    at most 32 MiB per thread. The authors' C is half of ours.
 
     References
     ----------
@@ -237,9 +238,10 @@ class KernelM3L(M3L):
         used = _used_rows(problem)
         self._gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
         check_kernel(self.kernel, problem.X, self._gamma, self.degree, self.coef0, problem.seed)
-        held = self._cached_rows(problem)
+        dtype = self._working_dtype()
+        held = self._cached_rows(problem, dtype)
         if held < min(MIN_CACHED_ROWS, problem.X.shape[0]):
-            needed = MIN_CACHED_ROWS * self._row_bytes(problem) / MIB
+            needed = MIN_CACHED_ROWS * _row_bytes(problem, dtype) / MIB
             msg = (
                 f"cache_size={self.cache_size} MiB holds {held} rows of the Gram matrix; training needs at least "
                 f"{MIN_CACHED_ROWS}. Set cache_size to {needed:.3g} or more."
@@ -248,9 +250,24 @@ class KernelM3L(M3L):
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         began = time.monotonic()
-        dtype, n, labels = self._working_dtype(), problem.X.shape[0], problem.labels
+        dtype = self._working_dtype()
+        result = self._run(problem, monitor, dtype, self._start(dtype), 0, began)
+        if dtype == np.float32 and result["status"] == "max_iter" and result["passes"] < self.max_iter:
+            # rounding hides the gap: go on from here in double precision
+            start = result["beta"].astype(np.float64)
+            dtype = np.dtype(np.float64)
+            result = self._run(problem, monitor, dtype, start, result["passes"], began)
+        self._set_model(problem, result["beta"], result["intercept"], _factor(self._prior, dtype))
+        self._keep(result["beta"])
+        return solution_of(result)
+
+    def _run(
+        self, problem: Problem, monitor: Monitor, dtype: np.dtype[Any], start: Any, passes: int, began: float
+    ) -> dict[str, Any]:
+        """Run rounds in one precision, after ``passes`` rounds in another."""
+        n, labels = problem.X.shape[0], problem.labels
         kernel = make_kernel(self.kernel, problem.X, dtype, self._gamma, self.degree, self.coef0)
-        capacity = self._cached_rows(problem)
+        capacity = self._cached_rows(problem, dtype)
         gram = gram_matrix(kernel, problem.X, problem.n_jobs) if capacity >= n else None
         factor = _factor(self._prior, dtype)
         own_margins = self.loss == "prior" and factor is not None
@@ -268,17 +285,15 @@ class KernelM3L(M3L):
             factor=factor,
             targets=_prior_targets(problem, self._prior, dtype) if own_margins else None,
             bias=self._bias(),
-            start=self._start(dtype),
+            start=start,
             tol=self.tol,
-            max_iter=self.max_iter,
+            max_iter=self.max_iter - passes,
             threads=problem.n_jobs,
             seed=problem.seed,
-            report=lambda pass_, seconds, primal, dual: monitor(pass_, spent + seconds, primal, dual),
+            report=lambda pass_, seconds, primal, dual: monitor(passes + pass_, spent + seconds, primal, dual),
             time_limit=np.inf if self.time_limit is None else max(float(self.time_limit) - spent, 1e-6),
         )
-        self._set_model(problem, result["beta"], result["intercept"], factor)
-        self._keep(result["beta"])
-        return solution_of(result)
+        return {**result, "passes": passes + result["passes"]}
 
     def _set_model(self, problem: Problem, beta: NDArray[Any], intercept: NDArray[Any], factor: Any) -> None:
         """Keep the support rows and their coefficients."""
@@ -327,13 +342,15 @@ class KernelM3L(M3L):
         return float(self.intercept_scaling) ** 2 if self.fit_intercept else 0.0
 
     def _working_dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float32 if self.tol >= SINGLE_PRECISION_TOL else np.float64)
+        enough = SINGLE_PRECISION_TOL if self.prior is None else SINGLE_PRECISION_TOL_COUPLED
+        return np.dtype(np.float32 if self.tol >= enough else np.float64)
 
-    def _cached_rows(self, problem: Problem) -> int:
-        return min(int(problem.X.shape[0]), int(self.cache_size * MIB // self._row_bytes(problem)))
+    def _cached_rows(self, problem: Problem, dtype: np.dtype[Any]) -> int:
+        return min(int(problem.X.shape[0]), int(self.cache_size * MIB // _row_bytes(problem, dtype)))
 
-    def _row_bytes(self, problem: Problem) -> int:
-        return int(_core.gram_stride(problem.X.shape[0])) * self._working_dtype().itemsize
+
+def _row_bytes(problem: Problem, dtype: np.dtype[Any]) -> int:
+    return int(_core.gram_stride(problem.X.shape[0])) * dtype.itemsize
 
 
 def _factor(prior: Prior, dtype: np.dtype[Any]) -> NDArray[Any] | None:
