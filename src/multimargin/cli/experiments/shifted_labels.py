@@ -108,8 +108,9 @@ def _compared(data: _Data, entry: dict[str, Any], kernel: str, settings: dict[st
                 for C, value in losses[name].items():
                     grid.setdefault(name, {}).setdefault(C, []).append(value)
             if shifted:
-                at_same_C = losses["M3L"][best["one-vs-all"]]
-                chosen_losses.setdefault("M3L at the C of one-vs-all", []).append(at_same_C)
+                for name in ("M3L", "one-vs-all + weights", "M3L + weights"):
+                    at_same_C = losses[name][best["one-vs-all"]]
+                    chosen_losses.setdefault(f"{name}, at the C of one-vs-all", []).append(at_same_C)
                 for name, labels in (("the other rows", data.Y[rest]), ("the training rows", data.Y[rows])):
                     constant = np.broadcast_to(labels.mean(axis=0) > 0.5, data.Y_test.shape)
                     chosen_losses.setdefault(f"constant of {name}", []).append(hamming_percent(constant, data.Y_test))
