@@ -12,7 +12,7 @@
 // optimised for it (a one-dimensional convex problem), and F + w_l is the model that is returned and certified.
 // A label whose own gap is below tol of its own objective rests.
 //
-// Stopping: P - D <= tol P; in single precision and with a tolerance below 1e-3, with both computed once more in double
+// Stopping: P - D <= tol P; in single precision and with a tolerance below 3e-4, with both computed once more in double
 // precision (kernel_certificate.hpp). |S| is 1024, or 2048 where few variables of a block are in use. Cost of a round:
 // |S|^2 to gather, a multiply-add per row and moved variable. Memory: Gram rows within their budget, and three numbers
 // per cell.
@@ -27,7 +27,7 @@ inline constexpr Index kernel_block_rows = 1024;
 inline constexpr Index large_block_rows = 2048;    // where few variables of a block are in use
 inline constexpr double steps_per_variable = 3.0;  // at most, in a label's turn
 inline constexpr double local_accuracy = 0.1;      // of the largest violation, in a label's turn
-inline constexpr double loose_tol = 1e-3;          // from here on the rounding of F is far below the gap
+inline constexpr double loose_tol = 3e-4;          // from here on the rounding of F is about a hundredth of the gap
 
 template <class T>
 class KernelEngine {

@@ -276,10 +276,12 @@ def test_only_support_rows_are_kept(rng):
 
 def test_prediction_in_small_blocks_is_the_same(rng, monkeypatch):
     X, Y = make_problem(rng, n=300)
-    model = KernelM3L(random_state=0).fit(X, Y)
-    whole = model.decision_function(X)
+    K = pairwise.rbf_kernel(X)
+    models = [(KernelM3L(random_state=0).fit(X, Y), X), (KernelM3L(kernel="precomputed", random_state=0).fit(K, Y), K)]
+    whole = [model.decision_function(rows) for model, rows in models]
     monkeypatch.setattr("multimargin.estimators.kernel_m3l.BLOCK_BYTES", 10_000)
-    np.testing.assert_allclose(model.decision_function(X), whole, atol=1e-12)
+    for (model, rows), expected in zip(models, whole, strict=True):
+        np.testing.assert_allclose(model.decision_function(rows), expected, atol=1e-12)
 
 
 def test_kernels_that_are_not_positive_semidefinite_are_refused(rng):
