@@ -210,8 +210,11 @@ def main() -> None:
     arguments = parser.parse_args()
     n_jobs, repeats = arguments.n_jobs, arguments.repeats
     if arguments.memory:
-        rows = [in_own_process(name, size, n_jobs) for name, sizes in WHOLE_SETS.items() for size in sizes]
-        save("kernel_m3l-memory", rows, PACKAGES)
+        rows = []
+        for name, sizes in WHOLE_SETS.items():
+            for size in sizes:
+                rows.append(in_own_process(name, size, n_jobs))
+                save("kernel_m3l-memory", rows, PACKAGES)
         return
     rows = []
     for name in arguments.sets:
