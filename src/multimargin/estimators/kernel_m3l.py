@@ -142,9 +142,9 @@ class KernelM3L(M3L):
 
     Notes
     -----
-    Memory: ``cache_size``, X, four to eight numbers per row and label, and room to work on blocks of rows (70 to 170 MiB
-    with 30,000 rows). Prediction takes kernel values in blocks of at most 32 MiB per thread. The authors' C is half of
-    ours.
+    Memory: ``cache_size``, X, four to eight numbers per row and label, and room to work on blocks of rows (with 30,000
+    rows, 70 to 170 MiB). Prediction takes kernel values in blocks of at most 32 MiB per thread. The authors' C is half
+    of ours.
 
     References
     ----------
