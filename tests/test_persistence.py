@@ -101,9 +101,10 @@ def assert_same_model(a: LinearM3L, b: LinearM3L) -> None:
         {"C": 0.5, "fit_intercept": False, "random_state": 3},
         {"prior": np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])},
         {"prior": priors.LowRankPrior(np.ones((3, 1)) / 2, np.full(3, 0.5))},
+        {"class_weight": priors.LabelFrequencies([0.2, 0.5, 0.8])},
         {"class_weight": "balanced", "loss": "hamming", "C": np.float64(2)},
     ],
-    ids=["defaults", "plain", "matrix prior", "low-rank prior", "numpy scalar"],
+    ids=["defaults", "plain", "matrix prior", "low-rank prior", "frequencies", "numpy scalar"],
 )
 def test_loaded_model_is_the_saved_one(tmp_path: Path, parameters: dict[str, Any]) -> None:
     model = fitted(**parameters)
@@ -115,7 +116,7 @@ def test_loaded_model_is_the_saved_one(tmp_path: Path, parameters: dict[str, Any
         assert type(other) is type(value)
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(other, value)
-        elif not isinstance(value, priors.LowRankPrior):
+        elif not isinstance(value, priors.LowRankPrior | priors.LabelFrequencies):
             assert other == value
     X, Y = sample()
     np.testing.assert_array_equal(clone(loaded).fit(X, Y).coef_, model.coef_)

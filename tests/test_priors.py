@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from multimargin import priors
+from multimargin import KernelM3L, LinearM3L, priors
 from multimargin.errors import InputError
 
 NAMES = ["a", "b", "c"]
@@ -161,6 +161,24 @@ def test_class_weights_move_the_weighted_frequencies(rng):
         assert w.mean() == pytest.approx(1.0)
     by_name = priors.class_weights(pd.DataFrame(Y, columns=list("dcba")), dict(zip("abcd", q[::-1], strict=True)))
     assert by_name == priors.class_weights(Y, q)
+
+
+@pytest.mark.parametrize("Estimator", [LinearM3L, KernelM3L])
+def test_label_frequencies_are_class_weights_of_the_rows_of_a_fit(rng, Estimator):
+    X = rng.normal(size=(60, 3))
+    Y = pd.DataFrame(X @ rng.normal(size=(3, 3)) + rng.normal(size=(60, 3)) > 0.5, columns=list("abc"))
+    q = {"c": 0.7, "a": 0.2, "b": 0.5}
+    R = priors.from_labels(Y)
+    for rows in (slice(0, 60), slice(0, 40)):
+        told = Estimator(prior=R, class_weight=priors.LabelFrequencies(q), random_state=0).fit(X[rows], Y[rows])
+        weights = priors.class_weights(Y[rows], q)
+        weighted = Estimator(prior=R, class_weight=weights, random_state=0).fit(X[rows], Y[rows])
+        np.testing.assert_array_equal(told.decision_function(X), weighted.decision_function(X))
+    column = (Y["a"].to_numpy(), np.where(Y["a"], "yes", "no"))
+    of_column = [Estimator(class_weight=priors.LabelFrequencies([0.9]), random_state=0).fit(X, y) for y in column]
+    np.testing.assert_array_equal(*(model.decision_function(X) for model in of_column))
+    with pytest.raises(InputError, match="label_frequencies must be 3 numbers"):
+        Estimator(class_weight=priors.LabelFrequencies([0.5])).fit(X, Y)
 
 
 def test_class_weights_of_constant_labels_are_one():

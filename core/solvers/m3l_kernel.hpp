@@ -12,12 +12,13 @@
 // optimised for it (a one-dimensional convex problem), and F + w_l is the model that is returned and certified.
 // A label whose own gap is below tol of its own objective rests.
 //
-// Stopping: P - D <= tol P. |S| is 1024, or 2048 where few
-// variables of a block are in use. Cost of a round: |S|^2 to gather, a multiply-add per row and moved variable. Memory:
-// Gram rows within their budget, and three numbers per cell.
+// Stopping: P - D <= tol P; in single precision and with a tolerance below 3e-4, with both computed once more in double
+// precision (kernel_certificate.hpp). |S| is 1024, or 2048 where few variables of a block are in use. Cost of a round:
+// |S|^2 to gather, a multiply-add per row and moved variable. Memory: Gram rows within their budget, and three numbers
+// per cell.
 //   m3l_kernel_coupled.hpp   other R
 
-#include "core/solvers/kernel_blocks.hpp"
+#include "core/solvers/kernel_certificate.hpp"
 #include "core/solvers/m3l_linear.hpp"
 
 namespace multimargin {
@@ -26,6 +27,7 @@ inline constexpr Index kernel_block_rows = 1024;
 inline constexpr Index large_block_rows = 2048;    // where few variables of a block are in use
 inline constexpr double steps_per_variable = 3.0;  // at most, in a label's turn
 inline constexpr double local_accuracy = 0.1;      // of the largest violation, in a label's turn
+inline constexpr double loose_tol = 3e-4;          // from here on the rounding of F is about a hundredth of the gap
 
 template <class T>
 class KernelEngine {
@@ -110,6 +112,31 @@ class KernelEngine {
             total.dual += values_[l].dual;
         }
         return total;
+    }
+
+    bool rounds_off() const { return std::is_same_v<T, float> && tol_ < loose_tol; }
+    Evaluation evaluate_exactly(double, Control& control) {
+        LabelTable<double> beta(labels(), gram_.rows());
+        for (Index l = 0; l < labels(); ++l) std::copy_n(beta_.row(l), gram_.rows(), beta.row(l));
+        const auto scores = exact_products(gram_, beta, block_size_, threads_, control);
+        const double bias = static_cast<double>(bias_);
+        Evaluation total{0.0, 0.0};
+        for (Index l = 0; l < labels(); ++l) {
+            const double w = static_cast<double>(static_cast<T>(shifts_[l]));
+            const double t = std::accumulate(beta.row(l), beta.row(l) + gram_.rows(), 0.0);
+            ExactSums sums;
+            for (Index i = 0; i < gram_.rows(); ++i) {
+                const double cost = static_cast<double>(costs_.row(l)[i]);
+                add_cell(sums, beta.row(l)[i], cost, cost > 0 ? 1.0 : -1.0, scores.row(l)[i], w);
+            }
+            total.primal += 0.5 * sums.cross + (bias > 0 ? 0.5 * w * w / bias : 0.0) + sums.hinge;
+            total.dual += sums.linear - 0.5 * sums.cross - 0.5 * bias * t * t;
+        }
+        return total;
+    }
+    void aim_at(double tol) {
+        tol_ = tol;
+        std::fill(done_.begin(), done_.end(), std::uint8_t{0});
     }
 
     void copy_beta(T* beta) const { write_beta(beta_, gram_.rows(), beta); }
@@ -223,17 +250,25 @@ class KernelEngine {
 // Runs rounds of an engine until the certificate holds. An Engine offers
 //   Index next_block_size()                       rows it would like for the next round
 //   void round(rows, rng, control)                one round over these rows
-//   Evaluation evaluate(row_scores, control)      exact P and D; how much each row violates optimality
+//   Evaluation evaluate(row_scores, control)      P and D; how much each row violates optimality
+//   bool rounds_off()                             whether rounding may show in them; then these are believed:
+//   Evaluation evaluate_exactly(tol, control)     P of the model to return and the best D, in double precision
+//   void aim_at(tol)                              go on to a smaller gap
+// If rounding hides more than half of the tolerance, the status is max_iter before max_iter rounds: more precision is
+// needed.
 template <class T, class Engine>
 M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& params, Control& control) {
+    constexpr int most_attempts = 3;
     RowPicker<T> picker(rows, params.seed);
     Evaluation last{0.0, 0.0};
+    double goal = params.tol;  // of the gap as it is seen through rounding
+    int attempts = 0;
     if (warm) {
         last = engine.evaluate(picker.scores(), control);
         picker.skip_first_pass();
     }
     for (int round = 1;; ++round) {
-        const bool finished = warm && round == 1 && last.gap() <= params.tol * last.primal;
+        const bool finished = warm && round == 1 && last.gap() <= goal * last.primal;
         if (!finished) engine.round(picker.next(engine.next_block_size()), picker.rng(), control);
         const bool final_round = round >= params.max_iter;
         Progress progress{.pass = round, .time = control.elapsed()};
@@ -243,9 +278,20 @@ M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& par
             progress.primal = last.primal;
             progress.dual = last.dual;
         }
-        const bool converged = progress.evaluated && last.gap() <= params.tol * last.primal;
+        bool converged = progress.evaluated && last.gap() <= goal * last.primal, hopeless = false;
+        if (converged && engine.rounds_off()) {
+            const double seen = last.gap() / last.primal;
+            last = engine.evaluate_exactly(params.tol, control);
+            progress.primal = last.primal;
+            progress.dual = last.dual;
+            converged = last.gap() <= params.tol * last.primal;
+            const double hidden = last.gap() / last.primal - seen;
+            hopeless = !converged && (hidden > 0.5 * params.tol || ++attempts == most_attempts);
+            if (!converged) engine.aim_at(goal = std::min(goal, params.tol - 1.5 * hidden));
+        }
         progress.time = control.elapsed();
         const bool stop = control.tick(progress);
+        if (hopeless) return {last, round, Status::max_iter};
         if (converged) return {last, round, Status::converged};
         if (stop)
             return {progress.evaluated ? last : engine.evaluate(picker.scores(), control), round, control.reason()};

@@ -13,7 +13,8 @@
 //   labels   two-variable ascent of each label over all rows of S, the curvature of label l being R_ll (K[S, S] + bias)
 //   rows     exact coordinate steps in all labels of a row, the curvature of row i being R (K_ii + bias)
 // Either alone stalls: labels of a row share the null space of R, rows of a label share the mean of K. Then
-// G += (changes of beta P)' K[S, :]. The primal is not monotone: the best model seen is the one returned.
+// G += (changes of beta P)' K[S, :]. The primal is not monotone: the best model seen is the one returned, after its
+// value was computed once more in double precision (kernel_certificate.hpp).
 
 #include "core/solvers/m3l_kernel.hpp"
 
@@ -210,6 +211,16 @@ class CoupledKernelEngine {
         return best_;
     }
 
+    bool rounds_off() const { return std::is_same_v<T, float>; }
+    Evaluation evaluate_exactly(double tol, Control& control) {
+        Evaluation best = exact_values(best_beta_, control);
+        if (best.gap() <= tol * best.primal) return best;
+        const Evaluation last = exact_values(beta_, control);
+        best.dual = std::max(best.dual, last.dual);
+        return best;
+    }
+    void aim_at(double) {}
+
     void copy_beta(T* beta) const { write_beta(best_beta_, gram_.rows(), beta); }
     // t in latent space: the intercepts are bias P t.
     void copy_intercept(T* sums) const {
@@ -239,6 +250,35 @@ class CoupledKernelEngine {
             for (Index m = 0; m < labels; ++m)
                 for (Index k = 0; k < rank; ++k) out[l * labels + m] += factor[l * rank + k] * factor[m * rank + k];
         return out;
+    }
+
+    // P and D of a beta in double precision.
+    Evaluation exact_values(const LabelTable<T>& beta, Control& control) {
+        LabelTable<double> combined(rank_, gram_.rows());
+        for (Index l = 0; l < labels(); ++l)
+            for (Index k = 0; k < rank_; ++k) {
+                const double weight = static_cast<double>(factor_values_[l * rank_ + k]);
+                for (Index i = 0; i < gram_.rows(); ++i)
+                    combined.row(k)[i] += weight * static_cast<double>(beta.row(l)[i]);
+            }
+        auto latent = exact_products(gram_, combined, block_size_, threads_, control);
+        for (Index k = 0; k < rank_; ++k) {
+            const double shift =
+                static_cast<double>(bias_) * std::accumulate(combined.row(k), combined.row(k) + gram_.rows(), 0.0);
+            for (Index i = 0; i < gram_.rows(); ++i) latent.row(k)[i] += shift;
+        }
+        ExactSums sums;
+        std::vector<double> z(static_cast<std::size_t>(gram_.rows()));
+        for (Index l = 0; l < labels(); ++l) {
+            std::fill(z.begin(), z.end(), 0.0);
+            for (Index k = 0; k < rank_; ++k)
+                for (Index i = 0; i < gram_.rows(); ++i)
+                    z[i] += static_cast<double>(factor_values_[l * rank_ + k]) * latent.row(k)[i];
+            for (Index i = 0; i < gram_.rows(); ++i)
+                add_cell(sums, static_cast<double>(beta.row(l)[i]), static_cast<double>(costs_.row(l)[i]),
+                         static_cast<double>(target(l, i)), z[i], 0.0);
+        }
+        return {.primal = 0.5 * sums.cross + sums.hinge, .dual = sums.linear - 0.5 * sums.cross};
     }
 
     // H = (G + bias t)[:, S], and beta before the round.

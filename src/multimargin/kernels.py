@@ -1,21 +1,241 @@
-"""What kernels of inputs and of label sets share: the default width, and exact factors of Gram matrices."""
+"""Kernels of the inputs: values between blocks of rows, the rule for gamma, and what makes a kernel unfit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from multimargin._interrupt import interruptible
+from multimargin import _core
+from multimargin._rows import native_rows
 from multimargin.errors import InputError
 
-__all__ = ["gram_factor", "resolve_gamma"]
+__all__ = [
+    "KERNELS",
+    "POSITIVE_DATA",
+    "Kernel",
+    "check_kernel",
+    "make_kernel",
+    "resolve_gamma",
+]
 
-BLOCK = 64
+KERNELS = frozenset({"linear", "rbf", "poly", "sigmoid", "laplacian", "chi2", "additive_chi2", "precomputed"})
+"""Names of input kernels; a callable ``(X, Z) -> matrix`` is a kernel too."""
+POSITIVE_DATA = frozenset({"chi2", "additive_chi2"})
+DENSE_SHARE = 0.2  # sparser rows stay sparse
+SAMPLE_ROWS = 256
+PSD_TOLERANCE = 1e-6
+
+
+class Kernel:
+    """Values k(a, z) between rows a of a block and the fixed rows z.
+
+    Parameters
+    ----------
+    Z : array or CSR matrix of shape (n, n_features)
+        The fixed rows.
+    dtype : type
+        Precision of the values.
+    """
+
+    symmetric = True
+    unit_diagonal = False
+
+    def __init__(self, Z: Any, dtype: Any):
+        self.dtype = np.dtype(dtype)
+        self.n = Z.shape[0]
+
+    def prepare(self, A: Any) -> Any:
+        """Rows in the form in which :meth:`values` takes them; slices of it are blocks."""
+        return A
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Kernel values between prepared rows and the fixed rows from ``first`` on."""
+        raise AssertionError
+
+
+class _DotKernel(Kernel):
+    """A function of the inner product: by BLAS for dense rows, by the columns of the fixed rows for sparse ones."""
+
+    def __init__(self, Z: Any, dtype: Any):
+        super().__init__(Z, dtype)
+        if sp.issparse(Z) and Z.nnz > DENSE_SHARE * Z.shape[0] * Z.shape[1]:
+            Z = Z.toarray()
+        self._sparse = sp.issparse(Z)
+        if self._sparse:
+            columns = sp.csr_array(sp.csr_array(Z, dtype=self.dtype).T)
+            columns.sort_indices()
+            self._columns = native_rows(columns)
+        else:
+            self._Z = self._right(np.asarray(Z, dtype=self.dtype))
+
+    def prepare(self, A: Any) -> Any:
+        if self._sparse:
+            return sp.csr_array(A, dtype=self.dtype)
+        return self._left(np.asarray(A.toarray() if sp.issparse(A) else A, dtype=self.dtype))
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        if self._sparse:
+            dots = np.empty((A.shape[0], self.n - first), dtype=self.dtype)
+            _core.sparse_products(native_rows(A), self._columns, 0, A.shape[0], first, dots)
+            if out is None:
+                out = dots
+            else:
+                out[...] = dots
+        else:
+            out = np.matmul(A, self._Z[first:].T, out=out)
+        self._finish(out, A, first)
+        return out
+
+    def _left(self, A: NDArray[Any]) -> NDArray[Any]:
+        return A
+
+    def _right(self, Z: NDArray[Any]) -> NDArray[Any]:
+        return Z
+
+    def _finish(self, values: NDArray[Any], A: Any, first: int) -> None:
+        """Turn inner products into kernel values, in place."""
+
+
+class _Poly(_DotKernel):
+    def __init__(self, Z: Any, dtype: Any, gamma: float, degree: float, coef0: float):
+        super().__init__(Z, dtype)
+        self._gamma, self._degree, self._coef0 = gamma, degree, coef0
+
+    def _finish(self, values: NDArray[Any], A: Any, first: int) -> None:
+        values *= self._gamma
+        values += self._coef0
+        if self._degree != 1:
+            np.power(values, int(self._degree) if self._degree == int(self._degree) else self._degree, out=values)
+
+
+class _Sigmoid(_Poly):
+    def _finish(self, values: NDArray[Any], A: Any, first: int) -> None:
+        super()._finish(values, A, first)
+        np.tanh(values, out=values)
+
+
+class _Rbf(_DotKernel):
+    """The Gaussian kernel.
+
+    Its exponent -gamma |a - z|^2 is an inner product, of (2 gamma a, -gamma a.a, 1) with (z, 1, -gamma z.z); centring
+    the rows first keeps its digits.
+    """
+
+    unit_diagonal = True
+
+    def __init__(self, Z: Any, dtype: Any, gamma: float):
+        self._gamma = gamma
+        super().__init__(Z, dtype)
+        if self._sparse:
+            self._norms = (-gamma * _squared_norms(sp.csr_array(Z, dtype=self.dtype))).astype(self.dtype)
+
+    def _right(self, Z: NDArray[Any]) -> NDArray[Any]:
+        self._centre = Z.mean(axis=0, dtype=np.float64).astype(Z.dtype) if len(Z) else np.zeros(Z.shape[1], Z.dtype)
+        centred = Z - self._centre
+        right = np.empty((len(Z), Z.shape[1] + 2), dtype=Z.dtype)
+        right[:, :-2] = centred
+        right[:, -2] = 1.0
+        right[:, -1] = -self._gamma * _squared_norms(centred)
+        return right
+
+    def _left(self, A: NDArray[Any]) -> NDArray[Any]:
+        centred = A - self._centre
+        left = np.empty((len(A), A.shape[1] + 2), dtype=A.dtype)
+        np.multiply(centred, 2.0 * self._gamma, out=left[:, :-2])
+        left[:, -2] = -self._gamma * _squared_norms(centred)
+        left[:, -1] = 1.0
+        return left
+
+    def _finish(self, values: NDArray[Any], A: Any, first: int) -> None:
+        if self._sparse:
+            values *= 2.0 * self._gamma
+            values += (-self._gamma * _squared_norms(A)).astype(self.dtype)[:, None]
+            values += self._norms[first:]
+        np.minimum(values, 0.0, out=values)
+        np.exp(values, out=values)
+
+
+class _FeatureSums(Kernel):
+    """A function of a sum over features, which needs dense rows."""
+
+    def __init__(self, Z: Any, dtype: Any, name: str, gamma: float):
+        super().__init__(Z, dtype)
+        self._name, self._gamma = name, gamma
+        self._Z = self.prepare(Z)
+        self._sum = {"laplacian": _core.manhattan, "chi2": _core.chi2, "additive_chi2": _core.additive_chi2}[name]
+        self.unit_diagonal = self._exponential = name != "additive_chi2"
+
+    def prepare(self, A: Any) -> Any:
+        if self._name in POSITIVE_DATA:
+            check_not_negative(self._name, A)
+        return np.ascontiguousarray(A.toarray() if sp.issparse(A) else A, dtype=self.dtype)
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        sums = np.empty((len(A), self.n - first), dtype=self.dtype)
+        self._sum(A, self._Z[first:], sums)
+        if self._exponential:
+            sums *= -self._gamma
+            np.exp(sums, out=sums)
+        if out is None:
+            return sums
+        out[...] = sums
+        return out
+
+
+class _Callable(Kernel):
+    symmetric = False
+
+    def __init__(self, Z: Any, dtype: Any, function: Callable[[Any, Any], Any]):
+        super().__init__(Z, dtype)
+        self._Z, self._function = Z, function
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        values = self._function(A, self._Z)
+        values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=self.dtype)
+        if values.shape != (A.shape[0], self.n) or not np.all(np.isfinite(values)):
+            msg = (
+                f"The kernel function must return finite values of shape {(A.shape[0], self.n)}, a row for each row of "
+                f"its first argument and a column for each of its second; got shape {values.shape}."
+            )
+            raise InputError(msg)
+        if out is None:
+            return np.ascontiguousarray(values[:, first:])
+        out[...] = values[:, first:]
+        return out
+
+
+class _Precomputed(Kernel):
+    """Blocks of rows already hold their kernel values with the fixed rows."""
+
+    symmetric = False
+
+    def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        values = np.asarray((A.toarray() if sp.issparse(A) else A)[:, first:], dtype=self.dtype)
+        if out is None:
+            return np.ascontiguousarray(values)
+        out[...] = values
+        return out
+
+
+def make_kernel(kernel: Any, Z: Any, dtype: Any, gamma: float, degree: float, coef0: float) -> Kernel:
+    """Return the kernel with the fixed rows ``Z``."""
+    if callable(kernel):
+        return _Callable(Z, dtype, kernel)
+    if kernel == "rbf":
+        return _Rbf(Z, dtype, gamma)
+    if kernel == "poly":
+        return _Poly(Z, dtype, gamma, degree, coef0)
+    if kernel == "sigmoid":
+        return _Sigmoid(Z, dtype, gamma, 1, coef0)
+    if kernel == "linear":
+        return _DotKernel(Z, dtype)
+    if kernel == "precomputed":
+        return _Precomputed(Z, dtype)
+    return _FeatureSums(Z, dtype, kernel, gamma)
 
 
 def resolve_gamma(gamma: Any, X: Any, kernel: Any) -> float:
@@ -34,62 +254,62 @@ def resolve_gamma(gamma: Any, X: Any, kernel: Any) -> float:
     return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
 
 
-def gram_factor(K: NDArray[np.float64], subject: str = "The kernel matrix") -> NDArray[np.float64]:
-    """Rows Z with ``Z @ Z.T == K`` up to rounding, and as few columns as the rank of K.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Symmetric and positive semidefinite.
-    subject : str
-        What error messages call K.
-
-    Returns
-    -------
-    ndarray of shape (n, rank)
-    """
-    n = len(K)
-    scale = float(np.abs(np.diag(K)).max(initial=0.0))
-    asymmetry = max((float(np.abs(K[k] - K[:, k].T).max()) for k in _blocks(n)), default=0.0)
-    if asymmetry > 1e-6 * scale:
-        msg = f"{subject} must be symmetric; two entries across its diagonal differ by {asymmetry:.3g}."
-        raise InputError(msg)
-    Z = _pivoted_cholesky(K, 1e-14 * n * scale)
-    error = max((float(np.abs(interruptible(np.matmul, Z[k], Z.T) - K[k]).max()) for k in _blocks(n)), default=0.0)
-    if error > 1e-7 * scale:
+def check_kernel(kernel: Any, X: Any, gamma: float, degree: float, coef0: float, seed: int) -> None:
+    """Refuse data a kernel is not defined on, and kernels that are not positive semidefinite."""
+    if kernel == "precomputed" and X.shape[0] != X.shape[1]:
         msg = (
-            f"{subject} must be positive semidefinite; it is off by {error:.3g} from the nearest such matrix found "
-            f"(its largest entry is {scale:.3g}). Use a kernel that is positive semidefinite."
+            f"kernel='precomputed' needs the square Gram matrix of the training rows as X; got shape {X.shape}. "
+            "X should be a square kernel matrix."
         )
         raise InputError(msg)
-    return Z
+    if not callable(kernel) and kernel in POSITIVE_DATA:
+        check_not_negative(kernel, X)
+    safe_poly = kernel == "poly" and coef0 >= 0 and degree == int(degree)
+    if callable(kernel) or kernel in ("precomputed", "sigmoid") or (kernel == "poly" and not safe_poly):
+        _check_sample(kernel, X, gamma, degree, coef0, seed)
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    return (slice(k, min(k + BLOCK, n)) for k in range(0, n, BLOCK))
+def check_not_negative(kernel: str, X: Any) -> None:
+    """Refuse features below 0, for which the chi2 kernels are not defined."""
+    smallest = float(X.min()) if X.shape[0] else 0.0
+    if smallest < 0:
+        msg = (
+            f"Negative values in data: kernel={kernel!r} is defined for non-negative features; the smallest is "
+            f"{smallest:.4g}. Scale the features to [0, 1], or use kernel='rbf'."
+        )
+        raise InputError(msg)
 
 
-def _pivoted_cholesky(K: NDArray[np.float64], tol: float) -> NDArray[np.float64]:
-    """Rows Z with ``Z @ Z.T == K``, by blocks of the pivots with the largest remainder; stops where none is above tol.
+def _check_sample(kernel: Any, X: Any, gamma: float, degree: float, coef0: float, seed: int) -> None:
+    n = X.shape[0]
+    rows = np.sort(np.random.default_rng(seed).choice(n, size=min(n, SAMPLE_ROWS), replace=False))
+    sample = X[rows][:, rows] if kernel == "precomputed" else X[rows]
+    K = make_kernel(kernel, sample, np.float64, gamma, degree, coef0)
+    values = K.values(K.prepare(sample))
+    name = getattr(kernel, "__name__", "function") if callable(kernel) else repr(kernel)
+    if not np.all(np.isfinite(values)):
+        msg = f"The kernel {name} has infinite or undefined values on these data. Scale the features."
+        raise InputError(msg)
+    asymmetry, scale = float(np.abs(values - values.T).max()), float(np.abs(values).max())
+    if asymmetry > 1e-5 * scale:
+        msg = (
+            f"The kernel {name} must be symmetric; values of a pair of rows differ by up to {asymmetry:.3g} (largest "
+            f"value {scale:.3g}). Use (K + K.T) / 2."
+        )
+        raise InputError(msg)
+    eigenvalues = np.linalg.eigvalsh((values + values.T) / 2)
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    if smallest < -PSD_TOLERANCE * max(largest, 0.0) - np.finfo(np.float64).tiny:
+        msg = (
+            f"The kernel {name} is not positive semidefinite: on a sample of {len(rows)} rows its smallest eigenvalue "
+            f"is {smallest:.3g} (largest {largest:.3g}), so training would have no certified optimum. Use another "
+            "kernel, or add the size of that eigenvalue to the diagonal of a precomputed one."
+        )
+        raise InputError(msg)
 
-    Made of short steps, so that Ctrl-C is answered; rank r costs n r^2.
-    """
-    n, rank = len(K), 0
-    Z = np.zeros((n, n), order="F")  # columns not used take no memory
-    rest = np.diag(K).copy()
-    while True:
-        block = np.argsort(-rest, kind="stable")[:BLOCK]
-        block = block[rest[block] > tol]
-        if not len(block):
-            return np.ascontiguousarray(Z[:, :rank])
-        part = K[np.ix_(block, block)] - Z[block, :rank] @ Z[block, :rank].T
-        factor, order, found, _ = scipy.linalg.lapack.dpstrf(part, tol=tol, lower=1)
-        if not found:  # nothing but rounding is left of these
-            rest[block] = 0.0
-            continue
-        pivots, L = block[order[:found] - 1], np.tril(factor)[:found, :found]
-        columns = K[pivots] - interruptible(np.matmul, Z[pivots, :rank], Z[:, :rank].T)
-        Z[:, rank : rank + found] = scipy.linalg.solve_triangular(L, columns, lower=True).T
-        rest -= np.einsum("ij,ij->i", Z[:, rank : rank + found], Z[:, rank : rank + found])
-        rest[pivots] = 0.0
-        rank += found
+
+def _squared_norms(A: Any) -> NDArray[np.float64]:
+    if sp.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1, dtype=np.float64)).ravel()
+    wide = A.astype(np.float64, copy=False)
+    return np.asarray(np.einsum("ij,ij->i", wide, wide))

@@ -3,8 +3,8 @@
 A prior is a symmetric positive semidefinite matrix R with one row and column per label; R = I is one-vs-all. R may be
 singular: it is never inverted.
 
-Where label frequencies differ between training and use, :func:`class_weights` turns the frequencies to expect into
-class weights; they work alone or together with a prior.
+Where label frequencies differ between training and use, say which ones to expect:
+``class_weight=priors.LabelFrequencies(q)``, alone or together with a prior.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from multimargin.labels import LabelMatrix, read_labels
 
 __all__ = [
     "FrequencyPriorWarning",
+    "LabelFrequencies",
     "LowRankPrior",
     "check_prior",
     "class_weights",
@@ -83,6 +84,41 @@ class LowRankPrior:
         return F @ F.T + np.diag(np.broadcast_to(np.asarray(self.diagonal, dtype=np.float64), len(F)))
 
 
+@dataclass(frozen=True, eq=False)
+class LabelFrequencies:
+    r"""Label frequencies to expect in use, as ``class_weight=`` of an estimator.
+
+    ``fit`` turns them into class weights: with p the frequencies of its training rows and q these, a positive cell of
+    label l weighs :math:`q_l / p_l` and a negative one :math:`(1 - q_l) / (1 - p_l)`, as :func:`class_weights` tells.
+    In a cross-validation each fold thus gets the weights of its own rows. They work alone or together with a prior, and
+    where frequencies change between training and use they are what helps most.
+
+    Parameters
+    ----------
+    label_frequencies : array of shape (n_labels,) or mapping from label names
+        q, the share of rows that will have each label; see :func:`signature_frequencies`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multimargin import LinearM3L, priors
+    >>> X, Y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([[0], [0], [0], [1]])
+    >>> model = LinearM3L(class_weight=priors.LabelFrequencies([0.75])).fit(X, Y)
+    >>> priors.class_weights(Y, label_frequencies=[0.75])  # what it amounts to
+    [{0: 0.3333333333333333, 1: 3.0}]
+    """
+
+    label_frequencies: Any
+
+    def weights(self, labels: LabelMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights of the negative and of the positive cells of each label; 1 for labels constant in training."""
+        p = _frequencies(labels)
+        q = _check_frequencies(_aligned_frequencies(self.label_frequencies, labels.names), labels.names)
+        varies = (p > 0) & (p < 1)
+        negative = np.divide(1.0 - q, 1.0 - p, out=np.ones_like(p), where=varies)
+        return negative, np.divide(q, p, out=np.ones_like(p), where=varies)
+
+
 def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = None) -> NDArray[np.float64]:
     r"""Prior from category signatures, :math:`R = \sum_c p(c)\, y_c y_c^\top` with :math:`y_c \in \{-1, 1\}^L`.
 
@@ -102,7 +138,7 @@ def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = Non
     -----
     FrequencyPriorWarning
         If one eigenvector, mostly the frequencies of the labels, carries over 70 % of the trace of R (five categories
-        or more): R then says little more than which labels are frequent, and :func:`class_weights` says that better.
+        or more): R then says little more than which labels are frequent, which :class:`LabelFrequencies` says better.
 
     Examples
     --------
@@ -332,7 +368,8 @@ def class_weights(Y: Any, label_frequencies: Any) -> list[dict[int, float]]:
     Returns
     -------
     list of dict
-        To be used as ``class_weight=``. A label constant in Y keeps its weights at 1.
+        To be used as ``class_weight=``. A label constant in Y keeps its weights at 1. :class:`LabelFrequencies` does
+        the same inside ``fit``.
 
     Examples
     --------
@@ -340,12 +377,7 @@ def class_weights(Y: Any, label_frequencies: Any) -> list[dict[int, float]]:
     >>> class_weights([[1], [0], [0], [0]], label_frequencies=[0.5])
     [{0: 0.6666666666666666, 1: 2.0}]
     """
-    labels = read_labels(Y)
-    p = _frequencies(labels)
-    q = _check_frequencies(_aligned_frequencies(label_frequencies, labels.names), labels.names)
-    varies = (p > 0) & (p < 1)
-    positive = np.divide(q, p, out=np.ones_like(p), where=varies)
-    negative = np.divide(1.0 - q, 1.0 - p, out=np.ones_like(p), where=varies)
+    negative, positive = LabelFrequencies(label_frequencies).weights(read_labels(Y))
     return [{0: float(a), 1: float(b)} for a, b in zip(negative, positive, strict=True)]
 
 
@@ -490,7 +522,7 @@ def _warn_of_frequencies(R: NDArray[np.float64], mean: NDArray[np.float64]) -> N
     warnings.warn(
         f"One eigenvector carries {share:.0%} of the prior's trace, and it is mostly the frequencies of the labels: "
         "the prior says little more than which labels are frequent. Compare it with priors.from_frequencies, or use "
-        "priors.class_weights.",
+        "class_weight=priors.LabelFrequencies(...).",
         FrequencyPriorWarning,
         stacklevel=3,
     )

@@ -7,25 +7,29 @@ categories; a row of an unseen one is recognised by the signature that fits its 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import log_expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from multimargin import priors
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
 from multimargin.labels import read_labels
+from multimargin.metrics import (
+    harmonic_mean_accuracy,
+    harmonic_mean_scorer,
+    per_class_accuracy,
+    per_class_scorer,
+)
+from multimargin.model_selection import CategoryKFold
 
 __all__ = [
     "CategoryKFold",
@@ -355,162 +359,6 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 part = clone(model).fit(_take(rows, train), Y[train])
                 scores[test] = _scores(part, _take(rows, test), Y.shape[1])
         return np.array([_line(scores[:, j], Y[:, j]) for j in range(Y.shape[1])])
-
-
-class CategoryKFold(BaseCrossValidator):
-    """K folds of whole categories: those of the test part have no rows in the training part.
-
-    Parameters
-    ----------
-    n_splits : int, default=5
-        Number of folds.
-    seen_share : float in [0, 1), default=0.0
-        Share of the rows of the training categories that are kept for testing too, as the harmonic mean of seen and
-        unseen categories needs.
-    random_state : int, RandomState or None, default=None
-        Which categories go together, and which rows are kept.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multimargin.zero_shot import CategoryKFold
-    >>> y = np.array(["cat", "cat", "dog", "owl", "owl", "owl"])
-    >>> [sorted(set(y[test].tolist())) for _, test in CategoryKFold(3, random_state=0).split(y, y)]
-    [['owl'], ['dog'], ['cat']]
-    """
-
-    def __init__(self, n_splits: int = 5, *, seen_share: float = 0.0, random_state: Any = None):
-        self.n_splits = n_splits
-        self.seen_share = seen_share
-        self.random_state = random_state
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of folds.
-
-        Parameters
-        ----------
-        X, y, groups : ignored
-
-        Returns
-        -------
-        int
-        """
-        return self.n_splits
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield the training and the test rows of each fold.
-
-        Parameters
-        ----------
-        X : ignored
-        y : array of shape (n_samples,)
-            Categories of the rows.
-        groups : ignored
-        """
-        names, category = np.unique(np.asarray(y), return_inverse=True)
-        if not isinstance(self.n_splits, Integral) or not 2 <= self.n_splits <= len(names):
-            msg = f"n_splits must lie between 2 and the {len(names)} categories of y; got {self.n_splits}."
-            raise InputError(msg)
-        if not 0.0 <= self.seen_share < 1.0:
-            msg = f"seen_share must lie in [0, 1); got {self.seen_share}."
-            raise InputError(msg)
-        random = check_random_state(self.random_state)
-        fold_of = np.empty(len(names), dtype=np.intp)
-        fold_of[random.permutation(len(names))] = np.arange(len(names)) % self.n_splits
-        kept = random.random_sample(len(category)) < self.seen_share
-        for fold in range(self.n_splits):
-            test = (fold_of[category] == fold) | kept
-            yield np.flatnonzero(~test), np.flatnonzero(test)
-
-
-def per_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Mean over the categories of y_true of the share of their rows that are predicted right.
-
-    Parameters
-    ----------
-    y_true, y_pred : array of shape (n_samples,)
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from multimargin.zero_shot import per_class_accuracy
-    >>> per_class_accuracy(["a", "a", "a", "b"], ["a", "a", "a", "c"])
-    0.5
-    """
-    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
-    if truth.shape != predicted.shape or truth.ndim != 1 or not len(truth):
-        msg = f"y_true and y_pred must be 1-D, of the same length, not empty; got {truth.shape} and {predicted.shape}."
-        raise InputError(msg)
-    _, category = np.unique(truth, return_inverse=True)
-    right = np.bincount(category, weights=truth == predicted)
-    return float(np.mean(right / np.bincount(category)))
-
-
-def harmonic_mean_accuracy(y_true: ArrayLike, y_pred: ArrayLike, seen: ArrayLike) -> float:
-    """Harmonic mean of the per-class accuracies of the seen and of the unseen categories.
-
-    Parameters
-    ----------
-    y_true, y_pred : array of shape (n_samples,)
-    seen : array
-        Categories that had training rows.
-
-    Returns
-    -------
-    float
-        0 if either accuracy is.
-
-    Examples
-    --------
-    >>> from multimargin.zero_shot import harmonic_mean_accuracy
-    >>> harmonic_mean_accuracy(["a", "a", "b", "b"], ["a", "b", "b", "b"], seen=["a"])
-    0.6666666666666666
-    """
-    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
-    known = np.isin(truth, np.asarray(seen))
-    if known.all() or not known.any():
-        which = "unseen" if known.all() else "seen"
-        msg = f"The harmonic mean needs rows of seen and of unseen categories; y_true has no {which} one."
-        raise InputError(msg)
-    parts = [per_class_accuracy(truth[rows], predicted[rows]) for rows in (known, ~known)]
-    return 0.0 if min(parts) == 0 else float(2.0 * parts[0] * parts[1] / (parts[0] + parts[1]))
-
-
-def per_class_scorer(model: Any, X: Any, y: Any) -> float:
-    """Scorer for scikit-learn: :func:`per_class_accuracy` of the predictions.
-
-    Parameters
-    ----------
-    model : fitted classifier
-    X : rows
-    y : categories of the rows
-
-    Returns
-    -------
-    float
-    """
-    return per_class_accuracy(y, model.predict(X))
-
-
-def harmonic_mean_scorer(model: Any, X: Any, y: Any) -> float:
-    """Scorer for scikit-learn: :func:`harmonic_mean_accuracy`, the model telling which categories it has seen.
-
-    Parameters
-    ----------
-    model : fitted ZeroShotClassifier, or a pipeline that ends in one
-        With ``candidates="all"``.
-    X : rows
-    y : categories of the rows; see ``seen_share`` of :class:`CategoryKFold`
-
-    Returns
-    -------
-    float
-    """
-    last = model[-1] if hasattr(model, "steps") else model
-    return harmonic_mean_accuracy(y, model.predict(X), last.seen_categories_)
 
 
 def _read_signatures(signatures: Any) -> _Signatures:

@@ -8,9 +8,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier, _core, load, save
 from multimargin.errors import InputError
-from multimargin.estimators._kernels import KERNELS
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import Limits, SeparationProblem, solve_separation
+from multimargin.kernels import KERNELS
 from multimargin.label_kernels import ExpMinusOne, Jaccard, Polynomial, label_atoms, single_labels
 
 EXACT = {"tol": 1e-10, "max_iter": 200_000, "random_state": 0}

@@ -16,7 +16,7 @@ Run the experiments of a paper and compare with its published values.
 
 Settings and published values are in the folder papers/ of the repository, one file per table or figure. A verdict
 is "reproduced" within the tolerance of the table, "better" or "not reached" outside it. Numbers that the paper does
-not have stand beside them without a verdict, and so does all of a small variant.
+not have stand beside them without a verdict, and so do seconds of another machine and all of a small variant.
 
 Examples:
 
@@ -122,7 +122,7 @@ def _compared(
 ) -> dict[str, Any]:
     difference = None if published is None else cell["ours"] - published
     verdict = None
-    if difference is not None and not small:
+    if difference is not None and not small and cell.get("judged", True):
         verdict = "reproduced" if abs(difference) <= tolerance else "better" if sign * difference < 0 else "not reached"
     return {**cell, "published": published, "difference": difference, "verdict": verdict}
 

@@ -20,10 +20,12 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multimargin import _core
+from multimargin._rows import native_rows
 from multimargin.errors import InputError
 from multimargin.estimators._monitor import Certificate, Monitor, Progress
 from multimargin.estimators._weights import CellCosts, cell_costs
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
+from multimargin.priors import LabelFrequencies
 
 __all__ = ["Interval", "LinearModel", "MultilabelClassifier", "Problem", "Solution", "StrOptions", "native_rows"]
 
@@ -99,7 +101,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
-        "class_weight": [StrOptions({"balanced"}), dict, list, None],
+        "class_weight": [StrOptions({"balanced"}), dict, list, LabelFrequencies, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],
@@ -296,13 +298,6 @@ class LinearModel(MultilabelClassifier):
     def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         self.coef_[constant] = 0.0
         self.intercept_[constant] = value[constant]
-
-
-def native_rows(X: Any) -> _core.Rows:
-    """Rows of a dense or CSR matrix for the native core, without a copy of the entries."""
-    if sp.issparse(X):
-        return _core.csr_rows(X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64), X.shape[1])
-    return _core.dense_rows(np.ascontiguousarray(X))
 
 
 def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:

@@ -22,7 +22,7 @@ from multimargin import _core
 from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
 from multimargin.estimators._base import Problem, Solution, native_rows
-from multimargin.kernels import gram_factor
+from multimargin.grams import gram_factor
 from multimargin.label_kernels import LabelAtoms, pack_sets
 
 __all__ = ["Limits", "SeparationProblem", "known_labels", "solve_separation"]

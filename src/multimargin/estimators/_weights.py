@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from multimargin.errors import InputError
 from multimargin.labels import LabelMatrix
+from multimargin.priors import LabelFrequencies
 
 __all__ = ["CellCosts", "cell_costs"]
 
@@ -80,6 +81,8 @@ def _class_weights(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.float64
     n_labels = labels.n_labels
     if weight is None:
         return np.ones(n_labels), np.ones(n_labels)
+    if isinstance(weight, LabelFrequencies):
+        return weight.weights(labels)
     if isinstance(weight, str):  # "balanced": the parameter check admits no other text
         positive, negative = labels.counts()
         total = positive + negative

@@ -14,24 +14,16 @@ from numpy.typing import NDArray
 from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, Problem, Solution, StrOptions
-from multimargin.estimators._kernels import (
-    BLOCK_BYTES,
-    KERNELS,
-    POSITIVE_DATA,
-    check_kernel,
-    for_blocks,
-    gram_matrix,
-    gram_rows,
-    make_kernel,
-)
 from multimargin.estimators._m3l import M3L, Prior, solution_of
 from multimargin.estimators._monitor import Monitor
-from multimargin.kernels import resolve_gamma
+from multimargin.grams import BLOCK_BYTES, for_blocks, gram_matrix, gram_rows
+from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel, resolve_gamma
 from multimargin.priors import LowRankPrior
 
 __all__ = ["KernelM3L"]
 
 SINGLE_PRECISION_TOL = 1e-4
+SINGLE_PRECISION_TOL_COUPLED = 1e-3  # R and the Gram matrix, rounded, move the optimum by a part of a smaller gap
 MIN_CACHED_ROWS = 64
 MIB = 2**20
 
@@ -94,12 +86,13 @@ class KernelM3L(M3L):
     cache_size : float, default=1024
         MiB for the Gram matrix. If it does not fit, as many of its rows as do are kept, the least recently used making
         room; the answer is the same.
-    class_weight : None, "balanced", dict or list of dicts, default=None
+    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
+        :class:`multimargin.priors.LabelFrequencies` gives them the costs of label frequencies to expect in use.
     tol : float, default=1e-3
-        Relative duality gap at which training stops. From 1e-4 on the Gram matrix is kept in single precision, below in
-        double.
+        Relative duality gap at which training stops. From 1e-4 on (with a prior, 1e-3) the Gram matrix is kept in
+        single precision, below in double; also where rounding turns out to hide the gap.
     max_iter : int, default=10000
         Largest number of rounds. A round works on 1024 rows, for all labels.
     time_limit : float, optional
@@ -149,8 +142,9 @@ class KernelM3L(M3L):
 
     Notes
     -----
-    Memory: ``cache_size``, X, and about four numbers per row and label. Prediction takes kernel values in blocks of at
-    most 32 MiB per thread. The authors' C is half of ours.
+    Memory: ``cache_size``, X, four to eight numbers per row and label, and room to work on blocks of rows (with 30,000
+    rows, 70 to 170 MiB). Prediction takes kernel values in blocks of at most 32 MiB per thread. The authors' C is half
+    of ours.
 
     References
     ----------
@@ -175,7 +169,10 @@ class KernelM3L(M3L):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **M3L._parameter_constraints,
-        "kernel": [StrOptions(set(KERNELS)), callable],
+        "kernel": [
+            StrOptions(set(KERNELS)),
+            callable,
+        ],  # sigmoid: refused where it is no kernel, with the number
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Real, 0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
@@ -242,9 +239,10 @@ class KernelM3L(M3L):
         used = _used_rows(problem)
         self._gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
         check_kernel(self.kernel, problem.X, self._gamma, self.degree, self.coef0, problem.seed)
-        held = self._cached_rows(problem)
+        dtype = self._working_dtype()
+        held = self._cached_rows(problem, dtype)
         if held < min(MIN_CACHED_ROWS, problem.X.shape[0]):
-            needed = MIN_CACHED_ROWS * self._row_bytes(problem) / MIB
+            needed = MIN_CACHED_ROWS * _row_bytes(problem, dtype) / MIB
             msg = (
                 f"cache_size={self.cache_size} MiB holds {held} rows of the Gram matrix; training needs at least "
                 f"{MIN_CACHED_ROWS}. Set cache_size to {needed:.3g} or more."
@@ -253,9 +251,24 @@ class KernelM3L(M3L):
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         began = time.monotonic()
-        dtype, n, labels = self._working_dtype(), problem.X.shape[0], problem.labels
+        dtype = self._working_dtype()
+        result = self._run(problem, monitor, dtype, self._start(dtype), 0, began)
+        if dtype == np.float32 and result["status"] == "max_iter" and result["passes"] < self.max_iter:
+            # rounding hides the gap: go on from here in double precision
+            start = result["beta"].astype(np.float64)
+            dtype = np.dtype(np.float64)
+            result = self._run(problem, monitor, dtype, start, result["passes"], began)
+        self._set_model(problem, result["beta"], result["intercept"], _factor(self._prior, dtype))
+        self._keep(result["beta"])
+        return solution_of(result)
+
+    def _run(
+        self, problem: Problem, monitor: Monitor, dtype: np.dtype[Any], start: Any, passes: int, began: float
+    ) -> dict[str, Any]:
+        """Run rounds in one precision, after ``passes`` rounds in another."""
+        n, labels = problem.X.shape[0], problem.labels
         kernel = make_kernel(self.kernel, problem.X, dtype, self._gamma, self.degree, self.coef0)
-        capacity = self._cached_rows(problem)
+        capacity = self._cached_rows(problem, dtype)
         gram = gram_matrix(kernel, problem.X, problem.n_jobs) if capacity >= n else None
         factor = _factor(self._prior, dtype)
         own_margins = self.loss == "prior" and factor is not None
@@ -273,17 +286,15 @@ class KernelM3L(M3L):
             factor=factor,
             targets=_prior_targets(problem, self._prior, dtype) if own_margins else None,
             bias=self._bias(),
-            start=self._start(dtype),
+            start=start,
             tol=self.tol,
-            max_iter=self.max_iter,
+            max_iter=self.max_iter - passes,
             threads=problem.n_jobs,
             seed=problem.seed,
-            report=lambda pass_, seconds, primal, dual: monitor(pass_, spent + seconds, primal, dual),
+            report=lambda pass_, seconds, primal, dual: monitor(passes + pass_, spent + seconds, primal, dual),
             time_limit=np.inf if self.time_limit is None else max(float(self.time_limit) - spent, 1e-6),
         )
-        self._set_model(problem, result["beta"], result["intercept"], factor)
-        self._keep(result["beta"])
-        return solution_of(result)
+        return {**result, "passes": passes + result["passes"]}
 
     def _set_model(self, problem: Problem, beta: NDArray[Any], intercept: NDArray[Any], factor: Any) -> None:
         """Keep the support rows and their coefficients."""
@@ -304,15 +315,21 @@ class KernelM3L(M3L):
         out[...] = self.intercept_
         if not len(self.support_):
             return out
-        if self.kernel == "precomputed":
-            out += X[:, self.support_] @ self.dual_coef_
-            return out
         dtype = self.dual_coef_.dtype
-        kernel = make_kernel(self.kernel, self.support_vectors_, dtype, self.gamma_, self.degree, self.coef0)
         size = max(1, BLOCK_BYTES // (len(self.support_) * dtype.itemsize))
+        if self.kernel == "precomputed":
+
+            def values(A: Any) -> Any:
+                return A[:, self.support_]
+
+        else:
+            kernel = make_kernel(self.kernel, self.support_vectors_, dtype, self.gamma_, self.degree, self.coef0)
+
+            def values(A: Any) -> Any:
+                return kernel.values(kernel.prepare(A))
 
         def score(rows: slice) -> None:
-            out[rows] += kernel.values(kernel.prepare(X[rows])) @ self.dual_coef_
+            out[rows] += values(X[rows]) @ self.dual_coef_
 
         blocks = (slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size))
         for_blocks(score, blocks, effective_n_jobs(self.n_jobs))
@@ -326,13 +343,15 @@ class KernelM3L(M3L):
         return float(self.intercept_scaling) ** 2 if self.fit_intercept else 0.0
 
     def _working_dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float32 if self.tol >= SINGLE_PRECISION_TOL else np.float64)
+        enough = SINGLE_PRECISION_TOL if self.prior is None else SINGLE_PRECISION_TOL_COUPLED
+        return np.dtype(np.float32 if self.tol >= enough else np.float64)
 
-    def _cached_rows(self, problem: Problem) -> int:
-        return min(int(problem.X.shape[0]), int(self.cache_size * MIB // self._row_bytes(problem)))
+    def _cached_rows(self, problem: Problem, dtype: np.dtype[Any]) -> int:
+        return min(int(problem.X.shape[0]), int(self.cache_size * MIB // _row_bytes(problem, dtype)))
 
-    def _row_bytes(self, problem: Problem) -> int:
-        return int(_core.gram_stride(problem.X.shape[0])) * self._working_dtype().itemsize
+
+def _row_bytes(problem: Problem, dtype: np.dtype[Any]) -> int:
+    return int(_core.gram_stride(problem.X.shape[0])) * dtype.itemsize
 
 
 def _factor(prior: Prior, dtype: np.dtype[Any]) -> NDArray[Any] | None:

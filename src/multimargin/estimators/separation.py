@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
-from multimargin.estimators._kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, gram_matrix, make_kernel
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import Limits, SeparationProblem, known_labels, solve_separation
-from multimargin.kernels import resolve_gamma
+from multimargin.grams import gram_matrix
+from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, make_kernel, resolve_gamma
 from multimargin.label_kernels import LabelAtoms, check_label_kernel, label_atoms, single_labels
 
 __all__ = ["CalibratedSeparationClassifier", "OutputKernelClassifier"]

@@ -26,6 +26,12 @@ Averages
     all cells, samples is the mean over rows.
 """
 
+from multimargin.metrics._categories import (
+    harmonic_mean_accuracy,
+    harmonic_mean_scorer,
+    per_class_accuracy,
+    per_class_scorer,
+)
 from multimargin.metrics._ranking import (
     coverage,
     lrap,
@@ -55,6 +61,8 @@ __all__ = [
     "coverage",
     "example_f1",
     "hamming_loss",
+    "harmonic_mean_accuracy",
+    "harmonic_mean_scorer",
     "lrap",
     "macro_average_precision",
     "macro_f1",
@@ -64,6 +72,8 @@ __all__ = [
     "micro_roc_auc",
     "ndcg_at_k",
     "one_error",
+    "per_class_accuracy",
+    "per_class_scorer",
     "precision_at_k",
     "ranking_loss",
     "report",

@@ -7,6 +7,8 @@ from typing import Any
 
 from ._common import Cell, Step
 from .output_kernels import kernel_or_threshold, label_kernels_compared, output_kernels, training_sizes
+from .shifted_labels import shifted_labels
+from .training_times import cutting_plane_times, training_progress, training_times
 from .unseen_animals import pair_correlation, unseen_attributes
 
 __all__ = ["EXPERIMENTS", "Cell"]
@@ -14,6 +16,10 @@ __all__ = ["EXPERIMENTS", "Cell"]
 EXPERIMENTS: dict[str, Callable[[dict[str, Any], Step], list[Cell]]] = {
     "unseen-attributes": unseen_attributes,
     "pair-correlation": pair_correlation,
+    "shifted-labels": shifted_labels,
+    "training-times": training_times,
+    "training-progress": training_progress,
+    "cutting-plane-times": cutting_plane_times,
     "output-kernels": output_kernels,
     "label-kernels-compared": label_kernels_compared,
     "training-sizes": training_sizes,

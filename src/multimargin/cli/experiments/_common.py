@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cell", "Step", "as_dense", "quiet_about_constants", "spread"]
+__all__ = ["Cell", "Step", "as_dense", "hamming_percent", "quiet_about_constants", "spread"]
 
 Cell = dict[str, Any]
 """One measured number: ``name``, ``ours``, ``spread`` over draws, and whether it is part of the ``headline``."""
@@ -21,6 +21,11 @@ Step = Callable[[str], None]
 def as_dense(table: Any) -> NDArray[Any]:
     """Array of a matrix that may be sparse."""
     return np.asarray(table.toarray() if hasattr(table, "toarray") else table)
+
+
+def hamming_percent(predicted: Any, truth: Any) -> float:
+    """Hamming loss in percent."""
+    return 100.0 * float(np.mean(np.asarray(predicted) != np.asarray(truth)))
 
 
 def spread(values: list[float]) -> float | None:

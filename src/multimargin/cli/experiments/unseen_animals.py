@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 from multimargin import datasets, priors
 from multimargin.estimators import KernelM3L, LinearM3L
 
-from ._common import Cell, Step, quiet_about_constants, spread
+from ._common import Cell, Step, hamming_percent, quiet_about_constants, spread
 
 __all__ = ["pair_correlation", "unseen_attributes"]
 
@@ -45,12 +45,7 @@ class _Animals:
     def constant_loss(self, columns: Any = slice(None)) -> float:
         """Loss of predicting each attribute as most of the unseen animals have it."""
         frequency = priors.signature_frequencies(self.signatures, self.shares)[columns]
-        return loss(np.broadcast_to(frequency > 0.5, self.Y_test[:, columns].shape), self.Y_test[:, columns])
-
-
-def loss(predicted: Any, truth: Any) -> float:
-    """Hamming loss in percent."""
-    return 100.0 * float(np.mean(np.asarray(predicted) != np.asarray(truth)))
+        return hamming_percent(np.broadcast_to(frequency > 0.5, self.Y_test[:, columns].shape), self.Y_test[:, columns])
 
 
 def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
@@ -59,7 +54,7 @@ def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
     losses: dict[tuple[str, float, str], list[float]] = {}
     for draw, rows in enumerate(animals.draws(settings["rows"], settings["draws"])):
         X, Y = animals.X[rows], animals.Y[rows]
-        weights = priors.class_weights(Y, priors.signature_frequencies(animals.signatures, animals.shares))
+        weights = priors.LabelFrequencies(priors.signature_frequencies(animals.signatures, animals.shares))
         R = priors.from_signatures(animals.signatures, animals.shares)
         for kernel in settings["kernels"]:
             step(f"draw {draw + 1} of {settings['draws']}, {kernel}")
@@ -75,7 +70,7 @@ def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
                     )
                     with quiet_about_constants():
                         predicted = model.fit(train, Y).predict(test)
-                    losses.setdefault((kernel, C, method), []).append(loss(predicted, animals.Y_test))
+                    losses.setdefault((kernel, C, method), []).append(hamming_percent(predicted, animals.Y_test))
     means = {key: float(np.mean(values)) for key, values in losses.items()}
     best = min((key for key in means if key[2] == "M3L"), key=lambda key: means[key])[:2]
     cells = [
@@ -104,7 +99,7 @@ def pair_correlation(settings: dict[str, Any], step: Step) -> list[Cell]:
         for r in settings["r"]:
             model = KernelM3L(settings["C"], kernel="precomputed", prior=np.array([[1.0, r], [r, 1.0]]), random_state=0)
             with quiet_about_constants():
-                losses[r].append(loss(model.fit(train, animals.Y[rows][:, columns]).predict(test), truth))
+                losses[r].append(hamming_percent(model.fit(train, animals.Y[rows][:, columns]).predict(test), truth))
     cells: list[Cell] = [
         {
             "name": f"r = {r:+.1f}",
