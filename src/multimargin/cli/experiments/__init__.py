@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._common import Cell, Step
+from .label_cliques import clique_count, clique_objective, clique_recovery, label_graphs
 from .output_kernels import output_kernels
 from .unseen_animals import pair_correlation, unseen_attributes
 
@@ -15,4 +16,8 @@ EXPERIMENTS: dict[str, Callable[[dict[str, Any], Step], list[Cell]]] = {
     "unseen-attributes": unseen_attributes,
     "pair-correlation": pair_correlation,
     "output-kernels": output_kernels,
+    "clique-recovery": clique_recovery,
+    "clique-objective": clique_objective,
+    "label-graphs": label_graphs,
+    "clique-count": clique_count,
 }
