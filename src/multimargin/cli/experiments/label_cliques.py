@@ -100,7 +100,7 @@ def label_graphs(settings: dict[str, Any], step: Step) -> list[Cell]:
         split = MultilabelStratifiedShuffleSplit(1, test_size=settings["held_out"], random_state=fold)
         rows, held = next(split.split(X, Y))
         for name in scores:
-            best = (-np.inf, settings["lambda"][0], {})
+            best: tuple[float, float, dict[str, Any]] = (-np.inf, settings["lambda"][0], {})
             grid = _grid(name, settings)
             for at, (lam, params) in enumerate(grid):
                 step(f"fold {fold + 1} of {len(folds)}, {name}, {at + 1} of {len(grid)}")
@@ -117,7 +117,7 @@ def label_graphs(settings: dict[str, Any], step: Step) -> list[Cell]:
 
 
 def clique_count(settings: dict[str, Any], step: Step) -> list[Cell]:
-    """Performance against the number of cliques: one model that goes on growing."""
+    """Measure performance against the number of cliques, with one model that goes on growing."""
     scores: dict[int, list[NDArray[np.float64]]] = {count: [] for count in settings["counts"]}
     for fold, (X, Y, X_test, Y_test) in enumerate(_folds(settings)):
         model = _clique_model(
@@ -192,7 +192,7 @@ def _scaling() -> tuple[Any, Any]:
 
 
 def _divide(X: NDArray[Any]) -> NDArray[Any]:
-    return X / np.sqrt(X.shape[1])
+    return np.asarray(X / np.sqrt(X.shape[1]))
 
 
 def _measures(truth: NDArray[Any], predicted: Any) -> NDArray[np.float64]:
