@@ -119,14 +119,15 @@ def label_graphs(settings: dict[str, Any], step: Step) -> list[Cell]:
 def clique_count(settings: dict[str, Any], step: Step) -> list[Cell]:
     """Measure performance against the number of cliques, with one model that goes on growing."""
     scores: dict[int, list[NDArray[np.float64]]] = {count: [] for count in settings["counts"]}
-    for fold, (X, Y, X_test, Y_test) in enumerate(_folds(settings)):
+    folds = list(_folds(settings))
+    for fold, (X, Y, X_test, Y_test) in enumerate(folds):
         model = _clique_model(
             {"graph": "learned", "budget": settings["budget"], "stopping": "limit", "batch": 1, "prune": 0.0},
             settings["lambda"],
             len(X),
         ).set_params(cliqueclassifier__warm_start=True)
         for count in settings["counts"]:
-            step(f"fold {fold + 1} of {settings['folds']}, {count} cliques")
+            step(f"fold {fold + 1} of {len(folds)}, {count} cliques")
             model.set_params(cliqueclassifier__max_cliques=count).fit(X, Y)
             scores[count].append(_measures(Y_test, model.predict(X_test)))
     return [cell for count, values in scores.items() for cell in _measured(f"{count} edges", values)]
@@ -155,7 +156,7 @@ class _Synthetic:
 
 
 def _folds(settings: dict[str, Any]) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Training and test rows: folds of all rows, or the official split if ``folds`` is 0."""
+    """Training and test rows: folds of all rows for each seed, or the official split if ``folds`` is 0."""
     data = datasets.load(settings["set"])
     parts = [as_dense(part) for part in (data.X_train, data.Y_train, data.X_test, data.Y_test)]
     if not settings["folds"]:
@@ -163,10 +164,11 @@ def _folds(settings: dict[str, Any]) -> Iterator[tuple[NDArray[Any], ...]]:
         return
     X, Y = np.vstack(parts[0::2]), np.vstack(parts[1::2]).astype(int)
     if settings["rows"]:
-        rows = np.random.default_rng(settings["seed"]).permutation(len(X))[: settings["rows"]]
+        rows = np.random.default_rng(0).permutation(len(X))[: settings["rows"]]
         X, Y = X[rows], Y[rows]
-    for train, test in KFold(settings["folds"], shuffle=True, random_state=settings["seed"]).split(X):
-        yield X[train], Y[train], X[test], Y[test]
+    for seed in settings["seeds"]:
+        for train, test in KFold(settings["folds"], shuffle=True, random_state=seed).split(X):
+            yield X[train], Y[train], X[test], Y[test]
 
 
 def _grid(name: str, settings: dict[str, Any]) -> list[tuple[float, dict[str, Any]]]:
