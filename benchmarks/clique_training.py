@@ -35,8 +35,8 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 from multimargin import CliqueClassifier, datasets
-from multimargin.estimators._clique_scores import AtomResiduals, Atoms, clique_scores
-from multimargin.estimators._clique_training import FrankWolfe
+from multimargin.estimators._clique_scores import Atoms, clique_scores
+from multimargin.estimators._clique_training import CliqueData, FrankWolfe
 
 LAMBDAS = (1e-2, 1e-3, 1e-4)
 SMOOTHING = (1.0, 5e-4)  # sigma / lambda
@@ -223,7 +223,7 @@ def scoring(options):
     atoms = Atoms(
         np.repeat(np.arange(n), 3), np.full(3 * n, 0.2), rng.integers(2**K, size=(3 * n, 1)).astype(np.uint64)
     )
-    residuals = AtomResiduals(atoms, labels, K, n, X.dtype, 1)
+    residuals = CliqueData(X, 1.0, K, labels, np.arange(K), 1, 0).residuals(atoms)
     pairs = list(combinations(range(K), 2))
     subsets = [*((k,) for k in range(K)), *pairs]
     R = residuals.panel(subsets)
