@@ -16,7 +16,8 @@ Run the experiments of a paper and compare with its published values.
 
 Settings and published values are in the folder papers/ of the repository, one file per table or figure. A verdict
 is "reproduced" within the tolerance of the table, "better" or "not reached" outside it. Numbers that the paper does
-not have stand beside them without a verdict, and so does all of a small variant.
+not have stand beside them without a verdict, and so does all of a small variant. A table whose data are not at hand
+is listed, and says why it cannot be run.
 
 Examples:
 
