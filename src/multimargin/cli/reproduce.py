@@ -16,7 +16,8 @@ Run the experiments of a paper and compare with its published values.
 
 Settings and published values are in the folder papers/ of the repository, one file per table or figure. A verdict
 is "reproduced" within the tolerance of the table, "better" or "not reached" outside it. Numbers that the paper does
-not have stand beside them without a verdict, and so do seconds of another machine and all of a small variant.
+not have stand beside them without a verdict, and so do seconds of another machine and all of a small variant. A table
+whose data are not at hand is listed, and says why it cannot be run.
 
 Examples:
 
@@ -85,7 +86,8 @@ def _tables(folder: Path, paper: str | None, table: str | None) -> list[dict[str
         {"paper": file.parent.name, "table": file.stem, **tomllib.loads(file.read_text(encoding="utf-8"))}
         for file in sorted(folder.glob("*/*.toml"))
     ]
-    entries = [entry for entry in entries if "experiment" in entry]  # others only record what was published
+    # Others only record what was published.
+    entries = [entry for entry in entries if "experiment" in entry or "unavailable" in entry]
     for key, wanted in (("paper", paper), ("table", table)):
         if wanted is None:
             continue
@@ -101,24 +103,40 @@ def _reproduce(entry: dict[str, Any], small: bool) -> dict[str, Any]:
     from ._output import status
     from .experiments import EXPERIMENTS
 
-    settings = {**entry["settings"], **(entry.get("small", {}) if small else {})}
-    with status(f"{entry['paper']}: {entry['table']}") as step:
-        cells = EXPERIMENTS[entry["experiment"]](settings, step)
-    sign = -1.0 if entry.get("higher_is_better", False) else 1.0
-    rows = [_compared(cell, entry["published"].get(cell["name"]), entry["tolerance"], small, sign) for cell in cells]
+    published = entry["published"]
+    settings = {**entry.get("settings", {}), **(entry.get("small", {}) if small else {})}
+    if "unavailable" in entry:
+        rows = [_only_published(name, value) for name, value in published.items()]
+    else:
+        with status(f"{entry['paper']}: {entry['table']}") as step:
+            cells = EXPERIMENTS[entry["experiment"]](settings, step)
+        rows = [_compared(cell, published.get(cell["name"]), *_rule(cell, entry), small) for cell in cells]
     return {
         "paper": entry["paper"],
         "table": entry["table"],
         "title": entry["title"],
         "small": small,
         "settings": settings,
+        "unavailable": entry.get("unavailable"),
         "deviations": entry["deviations"],
         "rows": rows,
     }
 
 
+def _only_published(name: str, value: float) -> dict[str, Any]:
+    cell = {"name": name, "setting": "", "ours": None, "spread": None, "headline": True}
+    return {**cell, "published": value, "difference": None, "verdict": None}
+
+
+def _rule(cell: dict[str, Any], entry: dict[str, Any]) -> tuple[float, float]:
+    """Tolerance and sign of a cell: of its measure where a table has several, of the whole table otherwise."""
+    tolerance = entry.get("tolerances", {}).get(cell.get("measure"), entry["tolerance"])
+    higher = cell.get("higher_is_better", entry.get("higher_is_better", False))
+    return tolerance, -1.0 if higher else 1.0
+
+
 def _compared(
-    cell: dict[str, Any], published: float | None, tolerance: float, small: bool, sign: float = 1.0
+    cell: dict[str, Any], published: float | None, tolerance: float, sign: float = 1.0, small: bool = False
 ) -> dict[str, Any]:
     difference = None if published is None else cell["ours"] - published
     verdict = None
@@ -131,9 +149,15 @@ def _show_list(entries: list[dict[str, Any]], json: bool) -> None:
     from ._output import console, facts_table, print_json
 
     if json:
-        print_json([{key: entry[key] for key in ("paper", "table", "title", "data")} for entry in entries])
+        keys = ("paper", "table", "title", "data", "unavailable")
+        print_json([{key: entry.get(key) for key in keys} for entry in entries])
         return
-    console().print(facts_table({f"{entry['paper']} --table {entry['table']}": entry["title"] for entry in entries}))
+    titles = {f"{entry['paper']} --table {entry['table']}": _listed(entry) for entry in entries}
+    console().print(facts_table(titles))
+
+
+def _listed(entry: dict[str, Any]) -> str:
+    return f"{entry['title']} (cannot be run: data not at hand)" if "unavailable" in entry else str(entry["title"])
 
 
 def _show(result: dict[str, Any]) -> None:
@@ -156,5 +180,7 @@ def _show(result: dict[str, Any]) -> None:
     screen.print(table)
     for setting in dict.fromkeys(row["setting"] for row in result["rows"] if row["headline"] and row["setting"]):
         screen.print(f"  - Rows without a setting of their own: {setting}.", markup=False)
+    if result["unavailable"]:
+        screen.print(f"  - Not run: {result['unavailable']}", markup=False)
     for sentence in result["deviations"]:
         screen.print(f"  - {sentence}", markup=False)

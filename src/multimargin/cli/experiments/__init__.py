@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._common import Cell, Step
+from .label_cliques import clique_count, clique_objective, clique_recovery, label_graphs
 from .output_kernels import kernel_or_threshold, label_kernels_compared, output_kernels, training_sizes
 from .shifted_labels import shifted_labels
 from .training_times import cutting_plane_times, training_progress, training_times
@@ -24,4 +25,8 @@ EXPERIMENTS: dict[str, Callable[[dict[str, Any], Step], list[Cell]]] = {
     "label-kernels-compared": label_kernels_compared,
     "training-sizes": training_sizes,
     "kernel-or-threshold": kernel_or_threshold,
+    "clique-recovery": clique_recovery,
+    "clique-objective": clique_objective,
+    "label-graphs": label_graphs,
+    "clique-count": clique_count,
 }
