@@ -43,7 +43,8 @@ struct M3LParams {
     int max_iter;
     int threads;
     std::uint64_t seed;
-    double patience;  // hand over when coordinate ascent would take more passes than this; infinite: never
+    int passes_before;  // passes of another solver, which count
+    double patience;    // hand over when coordinate ascent would take more passes than this; infinite: never
 };
 
 struct Evaluation {
@@ -102,9 +103,10 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& p
         rng.shuffle(std::span(order));
         const double estimate = engine.pass(order, pass > passes_without_shrinking, control);
         estimates.push_back(estimate);
-        const bool final_pass = pass >= params.max_iter;
+        const int count = params.passes_before + pass;
+        const bool final_pass = count >= params.max_iter;
         const bool promising = pass > first_evaluation && optimism * estimate <= params.tol * last.primal;
-        Progress progress{.pass = pass, .time = control.elapsed()};
+        Progress progress{.pass = count, .time = control.elapsed()};
         if (promising || final_pass || pass == next_evaluation || control.stopped()) {
             if (pass >= next_evaluation) next_evaluation *= 2;
             const double share = 0.1 * params.tol * std::max(last.primal, 0.0) / static_cast<double>(cells);
@@ -117,13 +119,13 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& p
         const bool converged = progress.evaluated && last.gap() <= params.tol * last.primal;
         progress.time = control.elapsed();
         const bool stop = control.tick(progress);
-        if (converged) return {last, pass, Status::converged};
-        if (stop && progress.evaluated) return {last, pass, control.reason()};
-        if (final_pass) return {last, pass, Status::max_iter};
-        if (stop) return {engine.evaluate(0.0, control), pass, control.reason()};
+        if (converged) return {last, count, Status::converged};
+        if (stop && progress.evaluated) return {last, count, control.reason()};
+        if (final_pass) return {last, count, Status::max_iter};
+        if (stop) return {engine.evaluate(0.0, control), count, control.reason()};
         if (std::isfinite(params.patience) && pass >= first_hand_over &&
             passes_left(estimates, params.tol * last.primal) > params.patience)
-            return {last, pass, Status::hand_over};
+            return {last, count, Status::hand_over};
     }
 }
 
