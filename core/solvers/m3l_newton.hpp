@@ -33,6 +33,7 @@
 
 namespace multimargin {
 
+inline constexpr int few_steps = 20, many_steps = 100;  // of CG, which is cheap where matrices have been formed
 inline constexpr double first_tau = 0.5, usual_tau = 0.1, least_tau = 1e-8;
 
 // tau after the centre has moved; flat: the rise was held back by the proximal term, not by curvature.
@@ -127,14 +128,15 @@ class NewtonBatch {
     // One Newton iteration, after assess().
     void advance(Control& control, bool on_caller) {
         if (iteration_ > 0) accept_centre(control, on_caller);
-        const Values rho = rows_.choose_rows(tau_, iteration_++);
+        const Values rho = rows_.prepare_curvature(tau_, iteration_++, control, on_caller);
         preconditioner_.set(rho);
         auto direction = space_.panel(), r = space_.panel();
         for (std::size_t e = 0; e < r.size(); ++e) r[e] = V_[e] - U_[e];
         conjugate_gradients(
             space_, real_, r, direction,
             [&](const Panel& p, Panel& q) { rows_.curvature(p, q, control, on_caller); },
-            [&](const Panel& from, Panel& to) { preconditioner_.solve(from, to); }, control, on_caller);
+            [&](const Panel& from, Panel& to) { preconditioner_.solve(from, to); },
+            rows_.has_matrices() ? many_steps : few_steps, control, on_caller);
         const Panel change = rows_.scores_of(direction, control, on_caller);
         const auto lengths = line_search(direction, change, control, on_caller);
         rows_.move_scores(lengths, change);

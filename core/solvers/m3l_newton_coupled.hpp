@@ -124,19 +124,21 @@ class CoupledNewton {
 
     void advance(double, Control& control) {
         if (iteration_ > 0) accept_centre(control);
-        const Values rho = choose_rows(control);
+        const Values rho = prepare_curvature(control);
         ++iteration_;
         preconditioner_.set(rho);
         auto direction = space_.panel(), r = space_.panel();
         for (std::size_t e = 0; e < r.size(); ++e) r[e] = V_[e] - U_[e];
         conjugate_gradients(
             space_, {true}, r, direction, [&](const Panel& p, Panel& q) { add_curvature(p, q, control); },
-            [&](const Panel& from, Panel& to) { preconditioner_.solve(from, to); }, control, true);
+            [&](const Panel& from, Panel& to) { preconditioner_.solve(from, to); },
+            all_have_matrices() ? many_steps : few_steps, control, true);
         hand_out(direction);
         for_batches(control, [&](Batch& batch, bool on_caller) {
             batch.change = batch.rows.scores_of(batch.panel, control, on_caller);
         });
         const double length = line_search(direction, control);
+
         for_batches(control, [&](Batch& batch, bool) {
             batch.rows.move_scores(Values(batch.rows.padded_labels(), length), batch.change);
             batch.change = Panel();
@@ -336,7 +338,7 @@ class CoupledNewton {
             batch.rows.set_scores(batch.panel, control, on_caller);
         });
         compute_gradient(control);
-        Values rho = choose_rows(control);
+        Values rho = prepare_curvature(control);
         const double least = 1e-3 * *std::max_element(rho.begin(), rho.end());
         for (auto& r : rho) r = std::max(r, least);
         preconditioner_.set(rho);
@@ -345,13 +347,16 @@ class CoupledNewton {
         times_table(weighted, space_.rows(), label_space_.chunks(), coupling_.labels, P_, target);
         preconditioner_.fit(target, U_);
     }
-    Values choose_rows(Control& control) {
-        for_batches(control, [&](Batch& batch, bool) {
-            batch.sums[2] = batch.rows.choose_rows(own(batch, tau_), iteration_);
+    Values prepare_curvature(Control& control) {
+        for_batches(control, [&](Batch& batch, bool on_caller) {
+            batch.sums[2] = batch.rows.prepare_curvature(own(batch, tau_), iteration_, control, on_caller);
         });
         Values rho(label_space_.groups());
         collect_sums(2, rho);
         return rho;
+    }
+    bool all_have_matrices() const {
+        return std::all_of(batches_.begin(), batches_.end(), [](const auto& b) { return b->rows.has_matrices(); });
     }
     double line_search(const Panel& direction, Control& control) {
         const double ud = space_.dots(U_, direction)[0], dd = space_.dots(direction, direction)[0],

@@ -100,14 +100,13 @@ class PanelSpace {
 };
 
 // Conjugate gradients on (I + A) direction = r in lock-step over the groups marked `real`, to a relative residual of
-// 0.1, until a tenth of them is left or 20 steps are done. r is overwritten by the residual.
+// 0.1, until a tenth of them is left or max_steps are done. r is overwritten by the residual.
 //   add_curvature(p, q)   q += A p
 //   precondition(r, z)    z = M^-1 r
 template <class T, class Curvature, class Precondition>
 void conjugate_gradients(const PanelSpace<T>& space, const std::vector<bool>& real, Buffer<Chunk<T>>& r,
                          Buffer<Chunk<T>>& direction, Curvature&& add_curvature, Precondition&& precondition,
-                         Control& control, bool on_caller) {
-    constexpr int max_steps = 20;
+                         int max_steps, Control& control, bool on_caller) {
     constexpr double residual = 0.1, share_left_over = 0.1;
     const std::size_t groups = space.groups();
     std::size_t count = 0;

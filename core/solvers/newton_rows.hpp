@@ -104,10 +104,8 @@ class NewtonRows {
         move_centre_rows();
     }
 
-    // Chooses the rows that curvature() looks at; returns the mean of W = c / tau over all rows, per label.
-    Values choose_rows(const Values& tau, int iteration) {
-        constexpr int largest_stride = 8;
-        constexpr double rows_per_unknown = 6.0;
+    // Prepares curvature(); returns the mean of W = c / tau over all rows, per label.
+    Values prepare_curvature(const Values& tau, int iteration, Control& control, bool on_caller) {
         chosen_.clear();
         std::int64_t free_cells = 0;
         for (Index i = 0; i < x_.rows(); ++i) {
@@ -124,22 +122,16 @@ class NewtonRows {
             drain(costs, rho);
         }
         for (std::size_t l = 0; l < rho.size(); ++l) rho[l] /= static_cast<double>(x_.rows()) * tau[l];
-        const double per_label = static_cast<double>(free_cells) / static_cast<double>(own_labels());
-        std::size_t stride = 1;
-        while (stride < largest_stride && per_label / static_cast<double>(2 * stride) >
-                                              rows_per_unknown * static_cast<double>(x_.cols()))
-            stride *= 2;
-        Values scale(padded_labels());
-        for (std::size_t l = 0; l < scale.size(); ++l) scale[l] = static_cast<double>(stride) / tau[l];
-        spread(scale);
-        std::size_t kept = 0;
-        for (std::size_t a = static_cast<std::size_t>(iteration) % stride; a < chosen_.size(); a += stride)
-            chosen_[kept++] = chosen_[a];
-        chosen_.resize(kept);
+        if (matrices_pay(free_cells))
+            form_matrices(tau, control, on_caller);
+        else
+            choose_rows(tau, free_cells, iteration);
         return rho;
     }
-    // q += X' W X p over the chosen rows; nothing else may come between choose_rows() and this.
+    bool has_matrices() const { return !matrices_.empty(); }
+    // q += X' W X p; nothing else may come between prepare_curvature() and this.
     void curvature(const Panel& p, Panel& q, Control& control, bool on_caller) {
+        if (has_matrices()) return apply_matrices(p, q);
         for (std::size_t a = 0; a < chosen_.size() && !control.leave_unfinished(on_caller); a += batch)
             curvature_rows(chosen_.data() + a, std::min<std::size_t>(batch, chosen_.size() - a), p.data(), q.data());
     }
@@ -303,6 +295,108 @@ class NewtonRows {
             push(rows + a, count, q);
         }
     }
+    // Every s-th of the rows with a free cell, with weight s, when they abound.
+    void choose_rows(const Values& tau, std::int64_t free_cells, int iteration) {
+        constexpr int largest_stride = 8;
+        constexpr double rows_per_unknown = 6.0;
+        matrices_.clear();
+        const double per_label = static_cast<double>(free_cells) / static_cast<double>(own_labels());
+        std::size_t stride = 1;
+        while (stride < largest_stride && per_label / static_cast<double>(2 * stride) >
+                                              rows_per_unknown * static_cast<double>(x_.cols()))
+            stride *= 2;
+        Values scale(padded_labels());
+        for (std::size_t l = 0; l < scale.size(); ++l) scale[l] = static_cast<double>(stride) / tau[l];
+        spread(scale);
+        std::size_t kept = 0;
+        for (std::size_t a = static_cast<std::size_t>(iteration) % stride; a < chosen_.size(); a += stride)
+            chosen_[kept++] = chosen_[a];
+        chosen_.resize(kept);
+    }
+
+    // The matrix X' W X of a label takes its free rows alone, a product with X all rows with a free cell of the batch:
+    // for few features the matrices cost less than ten products, and then CG is nearly free and sees all rows.
+    bool matrices_pay(std::int64_t free_cells) const {
+        if (!is_dense<X> || P_ || x_.cols() * x_.cols() > 4 * x_.rows()) return false;
+        constexpr double products = 10.0;
+        const double matrix = 0.5 * static_cast<double>(free_cells) * static_cast<double>(x_.cols());
+        return matrix < products * 2.0 * static_cast<double>(chosen_.size()) * static_cast<double>(padded_labels());
+    }
+    void form_matrices(const Values& tau, Control& control, bool on_caller) {
+        const int width = chunks_for(x_.cols() + 1, lanes<T>);
+        matrices_.resize(static_cast<std::size_t>(own_labels()));
+        std::vector<int> at(static_cast<std::size_t>(width));
+        std::iota(at.begin(), at.end(), 0);
+        Panel steps(static_cast<std::size_t>(quad * width));
+        std::vector<std::int32_t> rows;
+        for (Index l = 0; l < own_labels(); ++l) {
+            if (control.leave_unfinished(on_caller)) return;
+            auto& H = matrices_[static_cast<std::size_t>(l)];
+            const auto size = static_cast<std::size_t>((x_.cols() + 1) * width);
+            if (H.size() == size)
+                PanelSpace<T>::clear(H);
+            else
+                H = Panel(size);
+            rows.clear();
+            const int k = static_cast<int>(l / lanes<T>);
+            for (const auto i : chosen_)
+                if (free_[static_cast<std::size_t>(i * static_cast<Index>(chunks_) + k)] >> (l % lanes<T>) & 1)
+                    rows.push_back(i);
+            for (std::size_t a = 0; a < rows.size(); a += quad)
+                add_squares(rows.data() + a, static_cast<int>(std::min<std::size_t>(quad, rows.size() - a)), l,
+                            static_cast<T>(1.0 / tau[static_cast<std::size_t>(l)]), at.data(), width, steps.data(),
+                            H.data());
+            mirror(H, width);
+        }
+    }
+    // The upper triangle (by whole chunks) of H += sum_r c_r / tau x_r x_r' over up to four rows.
+    MULTIMARGIN_SIMD void add_squares(const std::int32_t* rows, int count, Index l, T slope, const int* at, int width,
+                                      Chunk<T>* steps, Chunk<T>* H) const {
+        if constexpr (is_dense<X>) {
+            const T* x[quad];
+            const int k = static_cast<int>(l / lanes<T>);
+            for (int r = 0; r < quad; ++r) {
+                const Index i = rows[r < count ? r : 0];
+                x[r] = x_.data() + i * x_.cols();
+                T* step = reinterpret_cast<T*>(steps + r * width);
+                const T weight = r < count ? slope * cell(i, k).cost[l % lanes<T>] : T(0);
+                for (Index j = 0; j < x_.cols(); ++j) step[j] = weight * x[r][j];
+                step[x_.cols()] = weight * rows_.bias();
+                for (Index j = x_.cols() + 1; j < static_cast<Index>(width) * lanes<T>; ++j) step[j] = 0;
+            }
+            constexpr int group = 3;
+            for (int m = 0; m < width; m += group) {
+                const int some = std::min(group, width - m);
+                const Index above = std::min<Index>(x_.cols(), static_cast<Index>(m + some) * lanes<T>);
+                QuadKernels<T>::scatter(x, above, H, width, at + m, some, width, steps + m);
+            }
+            Chunk<T>* last = H + x_.cols() * width;
+            for (int r = 0; r < count; ++r) last[width - 1] += rows_.bias() * steps[r * width + width - 1];
+        }
+    }
+    void mirror(Panel& H, int width) const {
+        T* h = reinterpret_cast<T*>(H.data());
+        const Index stride = static_cast<Index>(width) * lanes<T>;
+        for (Index a = 0; a <= x_.cols(); ++a)
+            for (Index b = 0; b < a; ++b) h[a * stride + b] = h[b * stride + a];
+    }
+    void apply_matrices(const Panel& p, Panel& q) const {
+        ChunkVector<T> column(chunks_for(x_.cols() + 1, lanes<T>));
+        for (Index l = 0; l < own_labels(); ++l)
+            multiply_matrix(matrices_[static_cast<std::size_t>(l)].data(), l, p.data(), column, q.data());
+    }
+    MULTIMARGIN_SIMD void multiply_matrix(const Chunk<T>* H, Index l, const Chunk<T>* p, ChunkVector<T>& column,
+                                          Chunk<T>* q) const {
+        const int width = column.size();
+        for (Index j = 0; j <= x_.cols(); ++j) column[j] = reinterpret_cast<const T*>(p + j * chunks_)[l];
+        for (Index j = 0; j <= x_.cols(); ++j) {
+            Chunk<T> sum{};
+            for (int k = 0; k < width; ++k) sum += H[j * width + k] * column.chunks()[k];
+            T total = 0;
+            for (int e = 0; e < lanes<T>; ++e) total += sum[e];
+            reinterpret_cast<T*>(q + j * chunks_)[l] += total;
+        }
+    }
     // h at the trial point minus h at the present one, in terms of b = beta(z + a dz) and b0 = beta(z).
     MULTIMARGIN_SIMD void line_rows(Index first, Index last, const Chunk<T>* change, const Chunk<T>* tau,
                                     Chunk<T>* slope, Chunk<T>* curvature, Chunk<T>* loss) const {
@@ -333,6 +427,7 @@ class NewtonRows {
     ChunkVector<T> slope_, wide_;  // 1 / tau of the last gradient; scratch of spread()
     std::vector<int> label_at_;
     std::vector<std::int32_t> chosen_;
+    std::vector<Panel> matrices_;  // X' W X of every label, while they pay
 };
 
 }  // namespace multimargin
