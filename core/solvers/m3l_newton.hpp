@@ -33,7 +33,7 @@
 
 namespace multimargin {
 
-inline constexpr int few_steps = 20, many_steps = 100;  // of CG, which is cheap where matrices have been formed
+inline constexpr Accuracy rough{.steps = 20, .residual = 0.1}, fine{.steps = 100, .residual = 0.02};
 inline constexpr double first_tau = 0.5, usual_tau = 0.1, least_tau = 1e-8;
 
 // tau after the centre has moved; flat: the rise was held back by the proximal term, not by curvature.
@@ -71,7 +71,7 @@ class NewtonBatch {
     using Panel = Buffer<Chunk<T>>;
 
     NewtonBatch(const X& x, const LabelCells<T>& labels, T bias, int first, int chunks, const Eigenbasis<T>* basis)
-        : rows_(x, labels, bias, first, chunks, nullptr),
+        : rows_(x, labels, bias, first, chunks, nullptr, false),
           space_(x.cols() + 1, chunks, false),
           preconditioner_(space_, basis, nullptr),
           real_(space_.groups()),
@@ -136,7 +136,7 @@ class NewtonBatch {
             space_, real_, r, direction,
             [&](const Panel& p, Panel& q) { rows_.curvature(p, q, control, on_caller); },
             [&](const Panel& from, Panel& to) { preconditioner_.solve(from, to); },
-            rows_.has_matrices() ? many_steps : few_steps, control, on_caller);
+            rough, control, on_caller);
         const Panel change = rows_.scores_of(direction, control, on_caller);
         const auto lengths = line_search(direction, change, control, on_caller);
         rows_.move_scores(lengths, change);

@@ -99,15 +99,20 @@ class PanelSpace {
     std::size_t groups_;
 };
 
-// Conjugate gradients on (I + A) direction = r in lock-step over the groups marked `real`, to a relative residual of
-// 0.1, until a tenth of them is left or max_steps are done. r is overwritten by the residual.
+struct Accuracy {
+    int steps;        // at most
+    double residual;  // relative
+};
+
+// Conjugate gradients on (I + A) direction = r in lock-step over the groups marked `real`, until all but a tenth of them
+// are accurate. r is overwritten by the residual.
 //   add_curvature(p, q)   q += A p
 //   precondition(r, z)    z = M^-1 r
 template <class T, class Curvature, class Precondition>
 void conjugate_gradients(const PanelSpace<T>& space, const std::vector<bool>& real, Buffer<Chunk<T>>& r,
                          Buffer<Chunk<T>>& direction, Curvature&& add_curvature, Precondition&& precondition,
-                         int max_steps, Control& control, bool on_caller) {
-    constexpr double residual = 0.1, share_left_over = 0.1;
+                         Accuracy accuracy, Control& control, bool on_caller) {
+    constexpr double share_left_over = 0.1;
     const std::size_t groups = space.groups();
     std::size_t count = 0;
     for (std::size_t g = 0; g < groups; ++g) count += real[g];
@@ -117,11 +122,11 @@ void conjugate_gradients(const PanelSpace<T>& space, const std::vector<bool>& re
     auto rz = space.dots(r, z);
     const auto rr0 = space.dots(r, r);
     auto rr = rr0;
-    for (int step = 0; step < max_steps && !control.leave_unfinished(on_caller); ++step) {
+    for (int step = 0; step < accuracy.steps && !control.leave_unfinished(on_caller); ++step) {
         std::vector<bool> active(groups);
         std::size_t left = 0;
         for (std::size_t g = 0; g < groups; ++g) {
-            active[g] = real[g] && rr[g] > residual * residual * rr0[g];
+            active[g] = real[g] && rr[g] > accuracy.residual * accuracy.residual * rr0[g];
             left += active[g];
         }
         if (static_cast<double>(left) <= share_left_over * static_cast<double>(count)) break;

@@ -22,12 +22,15 @@ class NewtonRows {
     using T = typename X::value_type;
     using Panel = Buffer<Chunk<T>>;
 
-    // coupling: null, or the factor the panels are multiplied by; the batch then holds all labels.
-    NewtonRows(const X& x, const LabelCells<T>& labels, T bias, int first, int chunks, const Coupling<T>* coupling)
+    // coupling: null, or the factor the panels are multiplied by; the batch then holds all labels. matrices: whether to
+    // form X' W X label by label where that is cheaper.
+    NewtonRows(const X& x, const LabelCells<T>& labels, T bias, int first, int chunks, const Coupling<T>* coupling,
+               bool matrices)
         : x_(x),
           labels_(labels),
           first_(first),
           chunks_(chunks),
+          matrices_allowed_(matrices && is_dense<X> && !coupling && x.cols() * x.cols() <= 4 * x.rows()),
           rows_(x, bias, coupling ? chunks_for(coupling->rank, lanes<T>) : chunks),
           beta_(cells()),
           scores_(cells()),
@@ -122,10 +125,10 @@ class NewtonRows {
             drain(costs, rho);
         }
         for (std::size_t l = 0; l < rho.size(); ++l) rho[l] /= static_cast<double>(x_.rows()) * tau[l];
-        if (matrices_pay(free_cells))
-            form_matrices(tau, control, on_caller);
-        else
-            choose_rows(tau, free_cells, iteration);
+        matrices_.clear();
+        const bool form = matrices_pay(free_cells);
+        const std::size_t stride = choose_rows(tau, free_cells, iteration, form ? 2 * rows_per_unknown : rows_per_unknown);
+        if (form) form_matrices(static_cast<double>(stride), tau, control, on_caller);
         return rho;
     }
     bool has_matrices() const { return !matrices_.empty(); }
@@ -160,6 +163,7 @@ class NewtonRows {
     }
 
   private:
+    static constexpr double rows_per_unknown = 6.0;
     static constexpr Index batch = 128;  // rows between two looks at the outside world; a multiple of four
 
     std::size_t cells() const { return static_cast<std::size_t>(x_.rows() * chunks_); }
@@ -295,15 +299,13 @@ class NewtonRows {
             push(rows + a, count, q);
         }
     }
-    // Every s-th of the rows with a free cell, with weight s, when they abound.
-    void choose_rows(const Values& tau, std::int64_t free_cells, int iteration) {
-        constexpr int largest_stride = 8;
-        constexpr double rows_per_unknown = 6.0;
-        matrices_.clear();
+    // Every s-th of the rows with a free cell, with weight s, when they abound; returns s.
+    std::size_t choose_rows(const Values& tau, std::int64_t free_cells, int iteration, double enough) {
+        constexpr std::size_t largest_stride = 8;
         const double per_label = static_cast<double>(free_cells) / static_cast<double>(own_labels());
         std::size_t stride = 1;
-        while (stride < largest_stride && per_label / static_cast<double>(2 * stride) >
-                                              rows_per_unknown * static_cast<double>(x_.cols()))
+        while (stride < largest_stride &&
+               per_label / static_cast<double>(2 * stride) > enough * static_cast<double>(x_.cols()))
             stride *= 2;
         Values scale(padded_labels());
         for (std::size_t l = 0; l < scale.size(); ++l) scale[l] = static_cast<double>(stride) / tau[l];
@@ -312,17 +314,18 @@ class NewtonRows {
         for (std::size_t a = static_cast<std::size_t>(iteration) % stride; a < chosen_.size(); a += stride)
             chosen_[kept++] = chosen_[a];
         chosen_.resize(kept);
+        return stride;
     }
 
     // The matrix X' W X of a label takes its free rows alone, a product with X all rows with a free cell of the batch:
     // for few features the matrices cost less than ten products, and then CG is nearly free and sees all rows.
     bool matrices_pay(std::int64_t free_cells) const {
-        if (!is_dense<X> || P_ || x_.cols() * x_.cols() > 4 * x_.rows()) return false;
+        if (!matrices_allowed_) return false;
         constexpr double products = 10.0;
         const double matrix = 0.5 * static_cast<double>(free_cells) * static_cast<double>(x_.cols());
         return matrix < products * 2.0 * static_cast<double>(chosen_.size()) * static_cast<double>(padded_labels());
     }
-    void form_matrices(const Values& tau, Control& control, bool on_caller) {
+    void form_matrices(double weight, const Values& tau, Control& control, bool on_caller) {
         const int width = chunks_for(x_.cols() + 1, lanes<T>);
         matrices_.resize(static_cast<std::size_t>(own_labels()));
         std::vector<int> at(static_cast<std::size_t>(width));
@@ -332,11 +335,7 @@ class NewtonRows {
         for (Index l = 0; l < own_labels(); ++l) {
             if (control.leave_unfinished(on_caller)) return;
             auto& H = matrices_[static_cast<std::size_t>(l)];
-            const auto size = static_cast<std::size_t>((x_.cols() + 1) * width);
-            if (H.size() == size)
-                PanelSpace<T>::clear(H);
-            else
-                H = Panel(size);
+            H = Panel(static_cast<std::size_t>((x_.cols() + 1) * width));
             rows.clear();
             const int k = static_cast<int>(l / lanes<T>);
             for (const auto i : chosen_)
@@ -344,7 +343,7 @@ class NewtonRows {
                     rows.push_back(i);
             for (std::size_t a = 0; a < rows.size(); a += quad)
                 add_squares(rows.data() + a, static_cast<int>(std::min<std::size_t>(quad, rows.size() - a)), l,
-                            static_cast<T>(1.0 / tau[static_cast<std::size_t>(l)]), at.data(), width, steps.data(),
+                            static_cast<T>(weight / tau[static_cast<std::size_t>(l)]), at.data(), width, steps.data(),
                             H.data());
             mirror(H, width);
         }
@@ -418,6 +417,7 @@ class NewtonRows {
     const X& x_;
     const LabelCells<T>& labels_;
     int first_, chunks_;
+    bool matrices_allowed_;
     Index rank_ = 0;
     PanelRows<X> rows_;
     std::optional<ChunkTable<T>> P_, Pt_;

@@ -97,7 +97,7 @@ def test_factor_and_diagonal_multiplied_out_or_not(rng, monkeypatch):
     X, Y = make_problem(rng)
     prior = make_priors(rng)["factor and diagonal"]
     dense = LinearM3L(prior=prior, **EXACT).fit(X, Y)
-    monkeypatch.setattr("multimargin.estimators.m3l.DENSE_PRIOR_LABELS", 0)
+    monkeypatch.setattr("multimargin.estimators._m3l_linear.DENSE_PRIOR_LABELS", 0)
     factored = LinearM3L(prior=prior, **EXACT).fit(X, Y)
     assert factored.certificate_.primal == pytest.approx(dense.certificate_.primal, rel=1e-8)
     np.testing.assert_allclose(factored.coef_, dense.coef_, atol=CLOSE)
