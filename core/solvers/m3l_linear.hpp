@@ -111,7 +111,7 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& p
             if (pass >= next_evaluation) next_evaluation *= 2;
             const double share = 0.1 * params.tol * std::max(last.primal, 0.0) / static_cast<double>(cells);
             last = engine.evaluate(share, control);
-            optimism = estimate > 0 ? std::clamp(last.gap() / estimate, 0.5, 2.0) : 1.0;
+            optimism = estimate > 0 ? std::clamp(last.gap() / estimate, 0.2, 2.0) : 1.0;
             progress.evaluated = true;
             progress.primal = last.primal;
             progress.dual = last.dual;

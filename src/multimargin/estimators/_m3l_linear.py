@@ -32,8 +32,9 @@ PROBE_TOL = 0.1
 class LinearSolvers:
     """Coordinate ascent, and the Newton finish that takes over where it would be slow (core/solvers/m3l_*.hpp).
 
-    A coupled prior of nearly full rank starts from the solution of the problem with the diagonal of R alone: the Newton
-    finish for independent labels chooses its steps label by label and gets there quickly, even from afar.
+    A coupled prior of nearly full rank starts from the solution of the problem with the diagonal of R alone: its passes
+    are cheaper, and the Newton finish for independent labels chooses its steps label by label and gets there quickly, even
+    from afar.
     """
 
     def __init__(
@@ -69,24 +70,34 @@ class LinearSolvers:
 
     def solve(self, beta: NDArray[Any] | None, weights: NDArray[Any] | None, keep_beta: bool) -> dict[str, Any]:
         """Solve from these signed dual variables and weights, if any; the result holds weights (L, D + 1)."""
-        factor = None
-        if self.prior is not None and np.isfinite(self._patience()):
-            factor = _eigenfactor(self.prior, self.problem.dtype)
+        if self.prior is None:
+            result = self._ascend(beta, keep_beta=keep_beta)
+            return self._refine(result) if result["status"] == "hand_over" else result
+        newton = np.isfinite(self._patience())
+        factor = _eigenfactor(self.prior, self.problem.dtype) if newton else None
         if factor is not None and self._is_wide(factor):
             return self._solve_wide(factor, beta, weights, keep_beta)
-        result = self._ascend(beta, keep_beta=keep_beta)
-        if result["status"] == "hand_over":
-            return self._refine(result, factor=factor)
-        return result
+        passes = 0
+        if beta is None and not self.prior_margins and factor is None and _is_mild(self.prior):
+            alone = _Alone(self.costs, self.prior)
+            probe = self._probe(alone)
+            beta, passes = alone.unscaled(probe["beta"]), probe["passes"]
+            if probe["status"] in ("stopped", "time_limit") or passes >= self.max_iter:
+                last = self._ascend(beta, keep_beta=keep_beta, passes=passes - 1, max_iter=passes, silent=True)
+                return {**last, "status": probe["status"]} if last["status"] == "max_iter" else last
+        result = self._ascend(beta, keep_beta=keep_beta, passes=passes)
+        return self._refine(result, factor=factor) if result["status"] == "hand_over" else result
+
+    def _probe(self, alone: _Alone) -> dict[str, Any]:
+        return self._ascend(None, keep_beta=True, alone=alone, max_iter=min(PROBE_PASSES, self.max_iter))
 
     def _solve_wide(
         self, factor: tuple[Any, ...], beta: NDArray[Any] | None, weights: NDArray[Any] | None, keep_beta: bool
     ) -> dict[str, Any]:
-        alone = _Alone(self.costs, self.prior)
         if beta is not None and weights is not None:
-            result = {"beta": beta, "weights": weights, "passes": 0}
-            return self._refine(result, factor=factor, weights=weights)
-        probe = self._ascend(None, keep_beta=True, alone=alone, max_iter=min(PROBE_PASSES, self.max_iter))
+            return self._refine({"beta": beta, "passes": 0}, factor=factor, weights=weights)
+        alone = _Alone(self.costs, self.prior)
+        probe = self._probe(alone)
         if probe["status"] in ("max_iter", "converged") and probe["passes"] < self.max_iter:
             ascent = self._ascend(alone.unscaled(probe["beta"]), keep_beta=keep_beta, passes=probe["passes"])
             if ascent["status"] != "hand_over":
@@ -95,11 +106,12 @@ class LinearSolvers:
         if probe["status"] == "hand_over":
             probe = self._refine(probe, alone=alone, tol=max(PROBE_TOL, self.tol))
         start = {**probe, "beta": alone.unscaled(probe["beta"])}
-        if probe["status"] != "converged":  # stopped: the certificate of this point is all that is left to do
-            start["passes"] = min(probe["passes"], self.max_iter) - 1
-            result = self._refine(start, factor=factor, weights=probe["weights"], last=True)
-            return {**result, "status": probe["status"]} if result["status"] == "max_iter" else result
-        return self._refine(start, factor=factor, weights=probe["weights"])
+        if probe["status"] == "converged":
+            return self._refine(start, factor=factor, weights=probe["weights"])
+        # Stopped: the certificate of this point is all that is left to do.
+        start["passes"] = probe["passes"] - 1
+        result = self._refine(start, factor=factor, weights=probe["weights"], last=True)
+        return {**result, "status": probe["status"]} if result["status"] == "max_iter" else result
 
     def _ascend(
         self,
@@ -109,6 +121,7 @@ class LinearSolvers:
         alone: _Alone | None = None,
         max_iter: int | None = None,
         passes: int = 0,
+        silent: bool = False,
     ) -> dict[str, Any]:
         prior = self.prior if alone is None else None
         result = _core.fit_linear_m3l(
@@ -123,7 +136,7 @@ class LinearSolvers:
             tol=self.tol,
             max_iter=self.max_iter if max_iter is None else max_iter,
             seed=self.problem.seed,
-            report=self.monitor if alone is None else self._tell_pass,
+            report=None if silent else self.monitor if alone is None else self._tell_pass,
             time_limit=self.time_limit - self.monitor.elapsed,
         )
         return {**result, "weights": _weights(result["weights"], prior)}
@@ -171,6 +184,12 @@ class LinearSolvers:
         n_labels, rank = factor[0].shape
         n_features = self.problem.X.shape[1]
         return bool(rank * (n_features + n_labels) >= n_features * n_labels)
+
+
+def _is_mild(prior: Prior) -> bool:
+    """Whether R is spread over many directions, so that the labels' own problems lie near the coupled one."""
+    R = prior.toarray() if isinstance(prior, LowRankPrior) else np.asarray(prior)
+    return bool(np.trace(R) ** 2 >= 0.25 * len(R) * np.square(R, dtype=np.float64).sum())
 
 
 class _Alone:
