@@ -67,8 +67,8 @@ nb::dict run(Engine& engine, Index rows, Index cols, Index labels, const M3LPara
     return out;
 }
 
-// factor: None or (P, P', LAPACK's dsyevd); basis: (Q, Q', eigenvalues of X'X); start: signed beta; weights: None, or the
-// weights of a solution nearby, labels x (features + 1), for a factor of nearly full rank.
+// factor: None or (P, P', LAPACK's dsyevd); basis: (Q, Q', eigenvalues of X'X); start: signed beta; weights: None, or
+// the weights of a solution nearby, labels x (features + 1), for a factor of nearly full rank.
 nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
                            nb::object factor, nb::tuple basis, double bias, nb::object start, nb::object weights,
                            int passes, double tol, int max_iter, int threads, nb::object report, double time_limit) {
@@ -104,7 +104,7 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
 
 void bind_m3l_newton(nb::module_& m) {
     m.def("refine_linear_m3l", &refine_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
-          nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis"),
-          nb::arg("bias"), nb::arg("start"), nb::arg("weights").none(), nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
-          nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis"), nb::arg("bias"),
+          nb::arg("start"), nb::arg("weights").none(), nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("threads"), nb::arg("report").none(), nb::arg("time_limit"));
 }

@@ -4,9 +4,9 @@
 // A visit to row i costs the gather of its raw scores, the prior's open() (L^2 for a dense R, r L for a factor of rank
 // r), and one exact step per label in turn; a label that moves updates the scores of the others at once, so the sweep
 // is exact coordinate ascent without delayed updates. Shrinking: a chunk of labels whose gradients are, when its turn
-// comes, beyond half of the worst projected gradients of the previous pass, each at its bound, is passed over; a row rests
-// when all its chunks do. What moved goes back to the state by chunks.
-// Only evaluation runs on several threads: it adds partial sums of fixed row ranges, the same for any thread count.
+// comes, beyond half of the worst projected gradients of the previous pass, each at its bound, is passed over; a row
+// rests when all its chunks do. What moved goes back to the state by chunks. Only evaluation runs on several threads:
+// it adds partial sums of fixed row ranges, the same for any thread count.
 
 #include <limits>
 #include <vector>

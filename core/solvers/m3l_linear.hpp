@@ -15,6 +15,7 @@
 // fresh random order each pass: a fixed order stalls the primal.
 //   m3l_separable.hpp   R = I: labels do not interact, one vector operation steps a chunk of labels
 //   m3l_coupled.hpp     other R: labels of a row are stepped one after the other, prior.hpp keeps their scores right
+// Where that would take long and features are few, m3l_newton.hpp and m3l_newton_coupled.hpp take over.
 //
 // Stopping: (P - D) <= tol P, both evaluated over all rows. In terms of t = m - y z, P - D = sum_il [c max(t, 0) - b t]
 // with every term >= 0; the same sum collected during a pass estimates the gap and tells when an evaluation pays.

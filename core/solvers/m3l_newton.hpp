@@ -11,7 +11,8 @@
 // box, solved by preconditioned conjugate gradients (newton_panels.hpp, newton_preconditioner.hpp), and a safeguarded
 // line search on the convex phi. The centre moves, beta_k += theta (beta - beta_k), by the exact dual line search
 // wherever theta > 1/2, and tau is halved down to 0.1 there: because the centre moves, tau need not go to zero and the
-// systems stay well conditioned. Only when the proximal term, not curvature, holds the dual back does tau go on falling.
+// systems stay well conditioned. Only when the proximal term, not curvature, holds the dual back does tau go on
+// falling.
 //
 // Certificate at every iteration, for free: P at Z (the best Z so far is kept and returned), D at the point of the dual
 // line search, which is never below D(beta_k).
@@ -49,11 +50,8 @@ template <class Engine>
 M3LResult run_newton(Engine& engine, const M3LParams& params, Control& control) {
     for (int pass = params.passes_before + 1;; ++pass) {
         const Evaluation now = engine.assess(control);
-        const bool stop = control.tick({.pass = pass,
-                                        .time = control.elapsed(),
-                                        .evaluated = true,
-                                        .primal = now.primal,
-                                        .dual = now.dual});
+        const bool stop = control.tick(
+            {.pass = pass, .time = control.elapsed(), .evaluated = true, .primal = now.primal, .dual = now.dual});
         const bool converged = now.gap() <= params.tol * now.primal;
         if (converged || stop || pass >= params.max_iter) {
             engine.finish();
@@ -133,10 +131,8 @@ class NewtonBatch {
         auto direction = space_.panel(), r = space_.panel();
         for (std::size_t e = 0; e < r.size(); ++e) r[e] = V_[e] - U_[e];
         conjugate_gradients(
-            space_, real_, r, direction,
-            [&](const Panel& p, Panel& q) { rows_.curvature(p, q, control, on_caller); },
-            [&](const Panel& from, Panel& to) { preconditioner_.solve(from, to); },
-            rough, control, on_caller);
+            space_, real_, r, direction, [&](const Panel& p, Panel& q) { rows_.curvature(p, q, control, on_caller); },
+            [&](const Panel& from, Panel& to) { preconditioner_.solve(from, to); }, rough, control, on_caller);
         const Panel change = rows_.scores_of(direction, control, on_caller);
         const auto lengths = line_search(direction, change, control, on_caller);
         rows_.move_scores(lengths, change);
@@ -218,8 +214,8 @@ class NewtonEngine {
     NewtonEngine(const X& x, const LabelCells<T>& labels, T bias, const Eigenbasis<T>* basis, int threads)
         : threads_(threads) {
         for (int first = 0; first < labels.chunks(); first += 2)
-            batches_.push_back(std::make_unique<NewtonBatch<X>>(x, labels, bias, first,
-                                                                std::min(2, labels.chunks() - first), basis));
+            batches_.push_back(
+                std::make_unique<NewtonBatch<X>>(x, labels, bias, first, std::min(2, labels.chunks() - first), basis));
     }
 
     void start_from(const T* beta, Control& control) {

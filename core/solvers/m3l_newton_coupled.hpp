@@ -6,18 +6,18 @@
 //   rise.theta - 1/2 theta' Q theta,   Q_lm = R_lm dV_l.dV_m,   dV = V(beta) - V(beta_k),
 // maximised over the box [0, 1]^L by coordinate ascent, so that one label that is not ready does not stop the others.
 //
-// "Wide" (P of nearly full rank): products of X run over label batches, as for R = I, on panels U P' and V; the factor is
-// applied to panels, never row by row. One poor label spoils the common step length, so directions must be good: where
-// features are few, the matrices X' W X of all labels are formed, which costs less than ten products, and CG runs on them
-// to a residual of 0.02 (mediamill: 57 iterations with products over a sample of the rows, 16 with matrices). For R = I
-// they do not pay: there a poor label spoils only itself.
-// "Narrow" (r (D + L) < D L): one batch of all labels, panels of rank columns; V is never formed, so tau and theta are
-// common to all labels.
+// "Wide" (P of nearly full rank): products of X run over label batches, as for R = I, on panels U P' and V; the factor
+// is applied to panels, never row by row. One poor label spoils the common step length, so directions must be good:
+// where features are few, the matrices X' W X of all labels are formed, which costs less than ten products, and CG runs
+// on them to a residual of 0.02 (mediamill: 57 iterations with products over a sample of the rows, 22 with matrices).
+// For R = I they do not pay: there a poor label spoils only itself. "Narrow" (r (D + L) < D L): one batch of all
+// labels, panels of rank columns; V is never formed, so tau and theta are common to all labels.
 //
-// Start. One step length for all labels makes poor progress from afar: after eight passes of coordinate ascent 60 to 120
-// iterations were usual. The solution of the problem with diag(R) instead of R, even to a relative gap of 0.1, is a dual
-// point within a few per cent of the optimum; from there it takes about as many iterations as R = I. Its beta is scaled by
-// theta as above (centre 0), and U is fitted to its scores, weighted by rho: min 1/2 |U|^2 + 1/2 sum_l rho_l |X (U P' - Z)_l|^2.
+// Start. One step length for all labels makes poor progress from afar: after eight passes of coupled coordinate ascent
+// mediamill took 108 iterations. The solution of the problem with diag(R) instead of R, even to a relative gap of 0.1, is
+// a dual point within a tenth of the optimum; from there it takes about as many iterations as R = I. Its beta is scaled by
+// theta as above (centre 0), and U is fitted to its scores, weighted by the mean rho_l of W_F:
+//   min 1/2 |U|^2 + 1/2 sum_l rho_l |X (U P' - Z)_l|^2.
 
 #include <algorithm>
 #include <memory>
@@ -108,9 +108,8 @@ class CoupledNewton {
         centre_dual_ = sum(centre_linear_) - 0.5 * space_.dots(centre_, centre_)[0];
         wide_ ? fit_to(weights, control) : space_.copy(centre_, U_);
         hand_out(U_);
-        for_batches(control, [&](Batch& batch, bool on_caller) {
-            batch.rows.set_scores(batch.panel, control, on_caller);
-        });
+        for_batches(control,
+                    [&](Batch& batch, bool on_caller) { batch.rows.set_scores(batch.panel, control, on_caller); });
     }
 
     Evaluation assess(Control& control) {
@@ -134,8 +133,8 @@ class CoupledNewton {
         for (std::size_t e = 0; e < r.size(); ++e) r[e] = V_[e] - U_[e];
         conjugate_gradients(
             space_, {true}, r, direction, [&](const Panel& p, Panel& q) { add_curvature(p, q, control); },
-            [&](const Panel& from, Panel& to) { preconditioner_.solve(from, to); },
-            all_have_matrices() ? fine : rough, control, true);
+            [&](const Panel& from, Panel& to) { preconditioner_.solve(from, to); }, all_have_matrices() ? fine : rough,
+            control, true);
         hand_out(direction);
         for_batches(control, [&](Batch& batch, bool on_caller) {
             batch.change = batch.rows.scores_of(batch.panel, control, on_caller);
@@ -337,9 +336,8 @@ class CoupledNewton {
             for (Index l = 0; l < coupling_.labels; ++l)
                 reinterpret_cast<T*>(Z.data() + j * label_space_.chunks())[l] = weights[l * space_.rows() + j];
         split(Z);
-        for_batches(control, [&](Batch& batch, bool on_caller) {
-            batch.rows.set_scores(batch.panel, control, on_caller);
-        });
+        for_batches(control,
+                    [&](Batch& batch, bool on_caller) { batch.rows.set_scores(batch.panel, control, on_caller); });
         compute_gradient(control);
         Values rho = prepare_curvature(control);
         const double least = 1e-3 * *std::max_element(rho.begin(), rho.end());
@@ -373,9 +371,8 @@ class CoupledNewton {
             for (const auto& batch : batches_)
                 for (int q = 0; q < 3; ++q)
                     totals[q] += std::accumulate(batch->sums[q].begin(), batch->sums[q].end(), 0.0);
-            return LineValues{{ud + a[0] * dd - totals[0]},
-                              {dd + totals[1]},
-                              {totals[2] + a[0] * ud + 0.5 * a[0] * a[0] * dd}};
+            return LineValues{
+                {ud + a[0] * dd - totals[0]}, {dd + totals[1]}, {totals[2] + a[0] * ud + 0.5 * a[0] * a[0] * dd}};
         })[0];
     }
 

@@ -104,8 +104,8 @@ struct Accuracy {
     double residual;  // relative
 };
 
-// Conjugate gradients on (I + A) direction = r in lock-step over the groups marked `real`, until all but a tenth of them
-// are accurate. r is overwritten by the residual.
+// Conjugate gradients on (I + A) direction = r in lock-step over the groups marked `real`, until all but a tenth of
+// them are accurate. r is overwritten by the residual.
 //   add_curvature(p, q)   q += A p
 //   precondition(r, z)    z = M^-1 r
 template <class T, class Curvature, class Precondition>

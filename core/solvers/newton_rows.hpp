@@ -5,8 +5,8 @@
 //   beta(z) = clip(beta_k + (y - z) c / tau, box)      -h'(z) of the smoothed loss h
 //   h(z)    = (y - z) beta(z) - tau / (2 c) (beta(z) - beta_k)^2
 //
-// Panels have a column per label; or, through a factor P of rank r, r columns: then scores are X U P' and what goes back
-// is multiplied by P row by row, which is cheaper when r (D + L) < D L.
+// Panels have a column per label; or, through a factor P of rank r, r columns: then scores are X U P' and what goes
+// back is multiplied by P row by row, which is cheaper when r (D + L) < D L.
 
 #include <numeric>
 #include <vector>
@@ -74,9 +74,7 @@ class NewtonRows {
             for (int k = 0; k < chunks_; ++k) beta_[static_cast<std::size_t>(i * chunks_ + k)] *= wide_.chunks()[k];
     }
     // z = X panel
-    void set_scores(const Panel& panel, Control& control, bool on_caller) {
-        score(panel, scores_, control, on_caller);
-    }
+    void set_scores(const Panel& panel, Control& control, bool on_caller) { score(panel, scores_, control, on_caller); }
     Panel scores_of(const Panel& panel, Control& control, bool on_caller) {
         Panel out(cells());
         score(panel, out, control, on_caller);
@@ -127,7 +125,8 @@ class NewtonRows {
         for (std::size_t l = 0; l < rho.size(); ++l) rho[l] /= static_cast<double>(x_.rows()) * tau[l];
         matrices_.clear();
         const bool form = matrices_pay(free_cells);
-        const std::size_t stride = choose_rows(tau, free_cells, iteration, form ? 2 * rows_per_unknown : rows_per_unknown);
+        const std::size_t stride =
+            choose_rows(tau, free_cells, iteration, form ? 2 * rows_per_unknown : rows_per_unknown);
         if (form) form_matrices(static_cast<double>(stride), tau, control, on_caller);
         return rho;
     }
@@ -144,8 +143,8 @@ class NewtonRows {
                     Values& loss, Control& control, bool on_caller) {
         spread(length);
         for (auto* sum : {&slope, &curvature, &loss}) sum->assign(padded_labels(), 0.0);
-        ChunkVector<T> widths(chunks_), sums[3] = {ChunkVector<T>(chunks_), ChunkVector<T>(chunks_),
-                                                    ChunkVector<T>(chunks_)};
+        ChunkVector<T> widths(chunks_),
+            sums[3] = {ChunkVector<T>(chunks_), ChunkVector<T>(chunks_), ChunkVector<T>(chunks_)};
         for (std::size_t l = 0; l < tau.size(); ++l) widths[static_cast<Index>(l)] = static_cast<T>(tau[l]);
         for_rows(control, on_caller, [&](Index a, Index b) {
             line_rows(a, b, change.data(), widths.chunks(), sums[0].chunks(), sums[1].chunks(), sums[2].chunks());
@@ -177,8 +176,7 @@ class NewtonRows {
         for (std::size_t l = 0; l < values.size(); ++l) wide_[static_cast<Index>(l)] = static_cast<T>(values[l]);
     }
     void drain(ChunkVector<T>& sums, Values& totals) const {
-        for (std::size_t l = 0; l < totals.size(); ++l)
-            totals[l] += static_cast<double>(sums[static_cast<Index>(l)]);
+        for (std::size_t l = 0; l < totals.size(); ++l) totals[l] += static_cast<double>(sums[static_cast<Index>(l)]);
         sums.clear();
     }
     void score(const Panel& panel, Panel& out, Control& control, bool on_caller) {
@@ -202,8 +200,8 @@ class NewtonRows {
     MULTIMARGIN_INLINE void push(const std::int32_t* rows, int count, Chunk<T>* panel) {
         if (!P_) return rows_.scatter(rows, count, step_.data(), panel);
         for (int k = count * chunks_; k < quad * chunks_; ++k) step_[k] = Chunk<T>{};
-        multiply_quad<T>(reinterpret_cast<const T*>(step_.data()), static_cast<Index>(chunks_) * lanes<T>,
-                         own_labels(), *P_, rows_.positions(), state_step_.data());
+        multiply_quad<T>(reinterpret_cast<const T*>(step_.data()), static_cast<Index>(chunks_) * lanes<T>, own_labels(),
+                         *P_, rows_.positions(), state_step_.data());
         rows_.scatter(rows, count, state_step_.data(), panel);
     }
     // Label scores of four rows into step_.
@@ -339,7 +337,7 @@ class NewtonRows {
             rows.clear();
             const int k = static_cast<int>(l / lanes<T>);
             for (const auto i : chosen_)
-                if (free_[static_cast<std::size_t>(i * static_cast<Index>(chunks_) + k)] >> (l % lanes<T>) & 1)
+                if (free_[static_cast<std::size_t>(i * static_cast<Index>(chunks_) + k)] >> (l % lanes<T>)&1)
                     rows.push_back(i);
             for (std::size_t a = 0; a < rows.size(); a += quad)
                 add_squares(rows.data() + a, static_cast<int>(std::min<std::size_t>(quad, rows.size() - a)), l,

@@ -341,9 +341,7 @@ def test_weights_of_few_and_rare_labels_through_matrices(rng, monkeypatch, n_job
     impatient(monkeypatch)
     X, Y = make_problem(rng, n=400, d=6, n_labels=40)
     R = 0.5 * priors.from_labels(Y) + 0.5 * np.eye(40)
-    models = [
-        LinearM3L(prior=R, tol=1e-7, n_jobs=n_jobs, random_state=0).fit(data, Y) for data in (X, sp.csr_array(X))
-    ]
+    models = [LinearM3L(prior=R, tol=1e-7, n_jobs=n_jobs, random_state=0).fit(data, Y) for data in (X, sp.csr_array(X))]
     assert models[0].certificate_.converged
     assert models[0].certificate_.primal == pytest.approx(models[1].certificate_.primal, rel=3e-7)
 

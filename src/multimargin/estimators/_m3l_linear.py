@@ -27,14 +27,15 @@ NEWTON_PATIENCE = {"dense": 80.0, "sparse": 400.0}
 # takes before it may hand over), and the relative gap to which it is then solved for a start.
 PROBE_PASSES = 9
 PROBE_TOL = 0.1
+# The same where coordinate ascent is the only solver: these passes are cheaper than coupled ones, but soon lead astray.
+HEAD_START_PASSES = 5
 
 
 class LinearSolvers:
     """Coordinate ascent, and the Newton finish that takes over where it would be slow (core/solvers/m3l_*.hpp).
 
-    A coupled prior of nearly full rank starts from the solution of the problem with the diagonal of R alone: its passes
-    are cheaper, and the Newton finish for independent labels chooses its steps label by label and gets there quickly, even
-    from afar.
+    A coupled prior of nearly full rank starts from the problem with the diagonal of R alone: its passes are cheaper, and
+    the Newton finish for independent labels chooses its steps label by label and makes good progress even from afar.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class LinearSolvers:
         passes = 0
         if beta is None and not self.prior_margins and factor is None and _is_mild(self.prior):
             alone = _Alone(self.costs, self.prior)
-            probe = self._probe(alone)
+            probe = self._probe(alone, HEAD_START_PASSES)
             beta, passes = alone.unscaled(probe["beta"]), probe["passes"]
             if probe["status"] in ("stopped", "time_limit") or passes >= self.max_iter:
                 last = self._ascend(beta, keep_beta=keep_beta, passes=passes - 1, max_iter=passes, silent=True)
@@ -88,8 +89,8 @@ class LinearSolvers:
         result = self._ascend(beta, keep_beta=keep_beta, passes=passes)
         return self._refine(result, factor=factor) if result["status"] == "hand_over" else result
 
-    def _probe(self, alone: _Alone) -> dict[str, Any]:
-        return self._ascend(None, keep_beta=True, alone=alone, max_iter=min(PROBE_PASSES, self.max_iter))
+    def _probe(self, alone: _Alone, passes: int) -> dict[str, Any]:
+        return self._ascend(None, keep_beta=True, alone=alone, max_iter=min(passes, self.max_iter))
 
     def _solve_wide(
         self, factor: tuple[Any, ...], beta: NDArray[Any] | None, weights: NDArray[Any] | None, keep_beta: bool
@@ -97,7 +98,7 @@ class LinearSolvers:
         if beta is not None and weights is not None:
             return self._refine({"beta": beta, "passes": 0}, factor=factor, weights=weights)
         alone = _Alone(self.costs, self.prior)
-        probe = self._probe(alone)
+        probe = self._probe(alone, PROBE_PASSES)
         if probe["status"] in ("max_iter", "converged") and probe["passes"] < self.max_iter:
             ascent = self._ascend(alone.unscaled(probe["beta"]), keep_beta=keep_beta, passes=probe["passes"])
             if ascent["status"] != "hand_over":
@@ -205,7 +206,8 @@ class _Alone:
         return np.ascontiguousarray(beta * self.diagonal)
 
     def unscaled(self, beta: NDArray[Any]) -> NDArray[Any]:
-        return np.divide(beta, self.diagonal, out=np.zeros_like(beta), where=self.diagonal > 0)
+        positive = self.diagonal > 0
+        return np.ascontiguousarray(beta * np.where(positive, 1 / np.where(positive, self.diagonal, 1), 0))
 
 
 def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
