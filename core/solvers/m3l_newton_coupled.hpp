@@ -14,9 +14,9 @@
 // labels, panels of rank columns; V is never formed, so tau and theta are common to all labels.
 //
 // Start. One step length for all labels makes poor progress from afar: after eight passes of coupled coordinate ascent
-// mediamill took 108 iterations. The solution of the problem with diag(R) instead of R, even to a relative gap of 0.1, is
-// a dual point within a tenth of the optimum; from there it takes about as many iterations as R = I. Its beta is scaled by
-// theta as above (centre 0), and U is fitted to its scores, weighted by the mean rho_l of W_F:
+// mediamill took 108 iterations. The solution of the problem with diag(R) instead of R, even to a relative gap of 0.1,
+// is a dual point within a tenth of the optimum; from there it takes about as many iterations as R = I. Its beta is
+// scaled by theta as above (centre 0), and U is fitted to its scores, weighted by the mean rho_l of W_F:
 //   min 1/2 |U|^2 + 1/2 sum_l rho_l |X (U P' - Z)_l|^2.
 
 #include <algorithm>

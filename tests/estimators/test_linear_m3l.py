@@ -335,6 +335,20 @@ def test_stop_with_a_coupled_prior_leaves_a_certified_model(rng, monkeypatch, ne
     assert primal_of(limited, X, Y, R, 1.0) == pytest.approx(limited.certificate_.primal, rel=1e-9)
 
 
+def test_warm_start_of_a_coupled_prior(rng, monkeypatch):
+    """After C, the prior or the features changed, Newton finish included."""
+    impatient(monkeypatch)
+    X, Y = make_problem(rng, n=90)
+    R = make_priors(rng)["dense"]
+    model = LinearM3L(prior=R, warm_start=True, tol=1e-8, random_state=0).fit(X, Y)
+    changes = [({"C": 3.0}, X), ({"prior": 0.5 * R + 0.5 * np.eye(5)}, X), ({"fit_intercept": False}, X[:, :3])]
+    for change, data in changes:
+        model.set_params(**change).fit(data, Y)
+        cold = LinearM3L(**(model.get_params() | {"warm_start": False})).fit(data, Y)
+        assert model.certificate_.converged
+        assert model.certificate_.primal == pytest.approx(cold.certificate_.primal, rel=1e-7)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_weights_of_few_and_rare_labels_through_matrices(rng, monkeypatch, n_jobs):
     """Few features for the rows: the coupled Newton finish forms a matrix per label; the same optimum, any threads."""

@@ -34,8 +34,8 @@ HEAD_START_PASSES = 5
 class LinearSolvers:
     """Coordinate ascent, and the Newton finish that takes over where it would be slow (core/solvers/m3l_*.hpp).
 
-    A coupled prior of nearly full rank starts from the problem with the diagonal of R alone: its passes are cheaper, and
-    the Newton finish for independent labels chooses its steps label by label and makes good progress even from afar.
+    A coupled prior of nearly full rank starts from the problem with the diagonal of R alone: its passes are cheaper,
+    and the Newton finish for independent labels chooses its steps label by label and makes progress even from afar.
     """
 
     def __init__(

@@ -163,7 +163,7 @@ class LinearM3L(M3L, LinearModel):
             time_limit=np.inf if self.time_limit is None else float(self.time_limit),
         )
         start = self._start(problem.dtype)
-        result = solvers.solve(start, None if start is None else self._last_weights(problem.dtype), self.warm_start)
+        result = solvers.solve(start, None if start is None else self._last_weights(problem), self.warm_start)
         weights = result["weights"]
         self.coef_ = np.ascontiguousarray(weights[:, :-1])
         self.intercept_ = weights[:, -1] * problem.dtype.type(bias)
@@ -171,7 +171,9 @@ class LinearM3L(M3L, LinearModel):
         self._keep(result["beta"])
         return solution_of(result)
 
-    def _last_weights(self, dtype: Any) -> NDArray[Any]:
-        """Weights of the last fit with the one of the constant feature."""
+    def _last_weights(self, problem: Problem) -> NDArray[Any] | None:
+        """Weights of the last fit, the constant feature's last, if it had the same labels and features."""
+        if self.coef_.shape != (problem.labels.n_labels, problem.X.shape[1]):
+            return None
         constant = self.intercept_ / self.intercept_scaling if self.fit_intercept else np.zeros_like(self.intercept_)
-        return np.ascontiguousarray(np.column_stack([self.coef_, constant]), dtype=dtype)
+        return np.ascontiguousarray(np.column_stack([self.coef_, constant]), dtype=problem.dtype)
