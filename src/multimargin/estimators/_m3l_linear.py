@@ -34,7 +34,7 @@ HEAD_START_PASSES = 5
 class LinearSolvers:
     """Coordinate ascent, and the Newton finish that takes over where it would be slow (core/solvers/m3l_*.hpp).
 
-    A coupled prior of nearly full rank starts from the problem with the diagonal of R alone: its passes are cheaper,
+    A prior spread over many directions starts from the problem with the diagonal of R alone: its passes are cheaper,
     and the Newton finish for independent labels chooses its steps label by label and makes progress even from afar.
     """
 
@@ -76,7 +76,7 @@ class LinearSolvers:
             return self._refine(result) if result["status"] == "hand_over" else result
         newton = np.isfinite(self._patience())
         factor = _eigenfactor(self.prior, self.problem.dtype) if newton else None
-        if factor is not None and self._is_wide(factor):
+        if factor is not None and self._is_wide(factor) and _is_mild(self.prior):
             return self._solve_wide(factor, beta, weights, keep_beta)
         passes = 0
         if beta is None and not self.prior_margins and factor is None and _is_mild(self.prior):
