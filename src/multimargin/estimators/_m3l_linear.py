@@ -29,6 +29,8 @@ PROBE_PASSES = 9
 PROBE_TOL = 0.1
 # The same where coordinate ascent is the only solver: these passes are cheaper than coupled ones, but soon lead astray.
 HEAD_START_PASSES = 5
+# Iterations after which the Newton finish with labels in batches has stalled (it took 16 to 22 where it did not).
+WIDE_ITERATIONS = 100
 
 
 class LinearSolvers:
@@ -96,7 +98,7 @@ class LinearSolvers:
         self, factor: tuple[Any, ...], beta: NDArray[Any] | None, weights: NDArray[Any] | None, keep_beta: bool
     ) -> dict[str, Any]:
         if beta is not None and weights is not None:
-            return self._refine({"beta": beta, "passes": 0}, factor=factor, weights=weights)
+            return self._refine_wide({"beta": beta, "passes": 0}, factor, weights)
         alone = _Alone(self.costs, self.prior)
         probe = self._probe(alone, PROBE_PASSES)
         if probe["status"] in ("max_iter", "converged") and probe["passes"] < self.max_iter:
@@ -108,11 +110,19 @@ class LinearSolvers:
             probe = self._refine(probe, alone=alone, tol=max(PROBE_TOL, self.tol))
         start = {**probe, "beta": alone.unscaled(probe["beta"])}
         if probe["status"] == "converged":
-            return self._refine(start, factor=factor, weights=probe["weights"])
+            return self._refine_wide(start, factor, probe["weights"])
         # Stopped: the certificate of this point is all that is left to do.
         start["passes"] = probe["passes"] - 1
         result = self._refine(start, factor=factor, weights=probe["weights"], last=True)
         return {**result, "status": probe["status"]} if result["status"] == "max_iter" else result
+
+    def _refine_wide(self, start: dict[str, Any], factor: tuple[Any, ...], weights: NDArray[Any]) -> dict[str, Any]:
+        """Labels in batches; if that stalls, all labels together with one common tau and theta, slow but sure."""
+        limit = min(self.max_iter, start["passes"] + WIDE_ITERATIONS)
+        result = self._refine(start, factor=factor, weights=weights, max_iter=limit)
+        if result["status"] == "max_iter" and limit < self.max_iter:
+            return self._refine(result, factor=factor)
+        return result
 
     def _ascend(
         self,
@@ -150,6 +160,7 @@ class LinearSolvers:
         weights: NDArray[Any] | None = None,
         alone: _Alone | None = None,
         tol: float | None = None,
+        max_iter: int | None = None,
         last: bool = False,
     ) -> dict[str, Any]:
         if self._basis is None:
@@ -163,7 +174,7 @@ class LinearSolvers:
             weights=weights,
             passes=start["passes"],
             tol=self.tol if tol is None else tol,
-            max_iter=start["passes"] + 1 if last else self.max_iter,
+            max_iter=start["passes"] + 1 if last else self.max_iter if max_iter is None else max_iter,
             report=None if last else self.monitor if alone is None else self._tell_pass,
             time_limit=self.time_limit - self.monitor.elapsed,
         )
