@@ -192,10 +192,10 @@ class LinearSolvers:
         return NEWTON_PATIENCE["sparse" if sp.issparse(self.problem.X) else "dense"]
 
     def _is_wide(self, factor: tuple[Any, ...]) -> bool:
-        """Whether products with X are cheaper label by label than through the factor."""
+        """Whether products with X are cheaper label by label than through a factor of nearly full rank."""
         n_labels, rank = factor[0].shape
         n_features = self.problem.X.shape[1]
-        return bool(rank * (n_features + n_labels) >= n_features * n_labels)
+        return bool(rank * (n_features + n_labels) >= n_features * n_labels and rank >= 0.9 * n_labels)
 
 
 def _is_mild(prior: Prior) -> bool:
