@@ -74,11 +74,11 @@ nb::dict solve_coupled(const X& x, const LabelCells<typename X::value_type>& lab
 
 // prior: None, (R,), (F, F', d) or (F, F', None)
 nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
-                        nb::object prior, double bias, bool prior_margins, nb::object start, bool keep_beta,
+                        nb::object prior, double bias, bool prior_margins, nb::object start, bool keep_beta, int passes,
                         double patience, double tol, int max_iter, int threads, std::uint64_t seed, nb::object report,
                         double time_limit) {
     PythonControl control(std::move(report), time_limit);
-    const M3LParams params{tol, max_iter, threads, seed, patience};
+    const M3LParams params{tol, max_iter, threads, seed, passes, patience};
     const Call call{params, control, start, keep_beta};
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
@@ -108,6 +108,7 @@ nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, 
 void bind_m3l(nb::module_& m) {
     m.def("fit_linear_m3l", &fit_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
           nb::arg("missing").none(), nb::arg("costs"), nb::arg("prior").none(), nb::arg("bias"),
-          nb::arg("prior_margins"), nb::arg("start").none(), nb::arg("keep_beta"), nb::arg("patience"), nb::arg("tol"),
-          nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("prior_margins"), nb::arg("start").none(), nb::arg("keep_beta"), nb::arg("passes"),
+          nb::arg("patience"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"),
+          nb::arg("report").none(), nb::arg("time_limit"));
 }

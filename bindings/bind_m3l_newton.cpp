@@ -1,9 +1,8 @@
 #include <cmath>
-#include <optional>
 
 #include "bindings/m3l_arguments.hpp"
 #include "bindings/python_control.hpp"
-#include "core/solvers/m3l_newton.hpp"
+#include "core/solvers/m3l_newton_coupled.hpp"
 
 namespace nb = nanobind;
 using namespace multimargin;
@@ -31,57 +30,72 @@ void eigen(Dsyevd* dsyevd, std::vector<double>& matrix, std::vector<double>& val
 }
 
 template <class T>
-std::optional<Coupling<T>> coupling_of(const nb::object& factor) {
-    if (factor.is_none()) return std::nullopt;
+Coupling<T> coupling_of(const nb::object& factor) {
     const auto capsule = nb::object(factor[2]);
     auto* dsyevd = reinterpret_cast<Dsyevd*>(PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
     if (!dsyevd) throw nb::python_error();
     const auto P = nb::cast<Matrix<T>>(factor[0]), Pt = nb::cast<Matrix<T>>(factor[1]);
-    const auto labels = static_cast<Index>(P.shape(0)), rank = static_cast<Index>(P.shape(1));
     return Coupling<T>{
-        ChunkTable<T>(P.data(), labels, rank), ChunkTable<T>(Pt.data(), rank, labels), labels, rank,
+        std::vector<T>(P.data(), P.data() + P.size()), std::vector<T>(Pt.data(), Pt.data() + Pt.size()),
+        static_cast<Index>(P.shape(0)), static_cast<Index>(P.shape(1)),
         [dsyevd](std::vector<double>& matrix, std::vector<double>& values) { eigen(dsyevd, matrix, values); }};
 }
 
 template <class T>
-std::optional<Eigenbasis<T>> basis_of(const nb::object& basis, Index features) {
-    if (basis.is_none()) return std::nullopt;
-    const auto Q = nb::cast<Matrix<T>>(basis[0]), Qt = nb::cast<Matrix<T>>(basis[1]);
+Eigenbasis<T> basis_of(const nb::tuple& basis, Index features) {
+    const auto Q = nb::cast<Matrix<T>>(nb::object(basis[0])), Qt = nb::cast<Matrix<T>>(nb::object(basis[1]));
     if (static_cast<Index>(Q.shape(0)) != features) throw std::invalid_argument("the basis does not fit the features");
-    return Eigenbasis<T>{Q.data(), Qt.data(), numbers(basis[2])};
+    return Eigenbasis<T>{Q.data(), Qt.data(), numbers(nb::object(basis[2]))};
 }
 
-// factor: None or (P, P', LAPACK's dsyevd); basis: None or (Q, Q', eigenvalues of X'X); start: signed beta.
+template <class Engine>
+nb::dict run(Engine& engine, Index rows, Index cols, Index labels, const M3LParams& params, PythonControl& control) {
+    using T = typename Engine::T;
+    M3LResult result;
+    {
+        nb::gil_scoped_release release;
+        result = run_newton(engine, params, control);
+    }
+    nb::dict out;
+    out["primal"] = result.certificate.primal;
+    out["dual"] = result.certificate.dual;
+    out["passes"] = result.passes;
+    out["status"] = name_of(result.status);
+    const auto L = static_cast<std::size_t>(labels);
+    out["weights"] = new_array<T>({L, static_cast<std::size_t>(cols + 1)}, [&](T* w) { engine.copy_weights(w); });
+    out["beta"] = new_array<T>({static_cast<std::size_t>(rows), L}, [&](T* b) { engine.copy_beta(b); });
+    return out;
+}
+
+// factor: None or (P, P', LAPACK's dsyevd); basis: (Q, Q', eigenvalues of X'X); start: signed beta; weights: None, or
+// the weights of a solution nearby, labels x (features + 1), for a factor of nearly full rank.
 nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
-                           nb::object factor, nb::object basis, double bias, nb::object start, int passes, double tol,
-                           int max_iter, int threads, nb::object report, double time_limit) {
+                           nb::object factor, nb::tuple basis, double bias, nb::object start, nb::object weights,
+                           int passes, double tol, int max_iter, int threads, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
-    const M3LParams params{tol, max_iter, threads, 0, 0.0};
+    const M3LParams params{tol, max_iter, threads, 0, passes, 0.0};
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
             using T = typename X::value_type;
             const auto labels = label_cells<T>(x.rows(), n_labels, positives, missing, costs);
-            const auto coupling = coupling_of<T>(factor);
             const auto eigenbasis = basis_of<T>(basis, x.cols() + 1);
             const T* beta = nb::cast<Matrix<T>>(start).data();
-            NewtonEngine<X> engine(x, labels, static_cast<T>(bias), coupling ? &*coupling : nullptr,
-                                   eigenbasis ? &*eigenbasis : nullptr, threads);
-            M3LResult result;
+            if (factor.is_none()) {
+                NewtonEngine<X> engine(x, labels, static_cast<T>(bias), &eigenbasis, threads);
+                {
+                    nb::gil_scoped_release release;
+                    engine.start_from(beta, control);
+                }
+                return run(engine, x.rows(), x.cols(), n_labels, params, control);
+            }
+            const auto coupling = coupling_of<T>(factor);
+            const T* nearby = weights.is_none() ? nullptr : nb::cast<Matrix<T>>(weights).data();
+            CoupledNewton<X> engine(x, labels, static_cast<T>(bias), coupling, eigenbasis, nearby != nullptr, threads);
             {
                 nb::gil_scoped_release release;
-                engine.start_from(beta, control);
-                result = engine.run(passes, params, control);
+                engine.start_from(beta, nearby, control);
             }
-            nb::dict out;
-            out["primal"] = result.certificate.primal;
-            out["dual"] = result.certificate.dual;
-            out["passes"] = result.passes;
-            out["status"] = name_of(result.status);
-            const auto L = static_cast<std::size_t>(n_labels);
-            out["weights"] =
-                new_array<T>({L, static_cast<std::size_t>(x.cols() + 1)}, [&](T* w) { engine.copy_weights(w); });
-            out["beta"] = new_array<T>({static_cast<std::size_t>(x.rows()), L}, [&](T* b) { engine.copy_beta(b); });
-            return out;
+            return run(engine, x.rows(), x.cols(), n_labels, params, control);
         },
         rows.matrix);
 }
@@ -90,7 +104,7 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
 
 void bind_m3l_newton(nb::module_& m) {
     m.def("refine_linear_m3l", &refine_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
-          nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis").none(),
-          nb::arg("bias"), nb::arg("start"), nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
-          nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis"), nb::arg("bias"),
+          nb::arg("start"), nb::arg("weights").none(), nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("threads"), nb::arg("report").none(), nb::arg("time_limit"));
 }

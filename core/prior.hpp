@@ -19,6 +19,7 @@
 
 #include "core/chunks.hpp"
 #include "core/matrix.hpp"
+#include "core/solvers/row_kernels.hpp"
 
 namespace multimargin {
 
@@ -33,10 +34,15 @@ class DensePrior {
       public:
         explicit Row(const DensePrior& prior) : prior_(prior), z_(prior.R_.width()), moves_(prior.R_.width()) {}
         MULTIMARGIN_INLINE void open(const Chunk<T>* raw) {
-            z_.clear();
             moves_.clear();
             const T* s = reinterpret_cast<const T*>(raw);
-            for (Index l = 0; l < prior_.labels_; ++l) prior_.R_.add_row(l, s[l], z_.chunks());
+            in_register_groups(prior_.R_.width(), [&]<int M>(int first) __attribute__((always_inline)) {
+                Chunk<T> sum[M];
+                for (int m = 0; m < M; ++m) sum[m] = Chunk<T>{};
+                for (Index l = 0; l < prior_.labels_; ++l)
+                    for (int m = 0; m < M; ++m) sum[m] += s[l] * prior_.R_.row(l)[first + m];
+                for (int m = 0; m < M; ++m) z_.chunks()[first + m] = sum[m];
+            });
         }
         MULTIMARGIN_INLINE const ChunkVector<T>& scores() const { return z_; }
         MULTIMARGIN_INLINE T score(Index l) const { return z_[l]; }

@@ -3,8 +3,10 @@
 //
 // A visit to row i costs the gather of its raw scores, the prior's open() (L^2 for a dense R, r L for a factor of rank
 // r), and one exact step per label in turn; a label that moves updates the scores of the others at once, so the sweep
-// is exact coordinate ascent without delayed updates. A row rests when all its labels are firmly at their bounds.
-// Only evaluation runs on several threads: it adds partial sums of fixed row ranges, the same for any thread count.
+// is exact coordinate ascent without delayed updates. Shrinking: a chunk of labels whose gradients are, when its turn
+// comes, beyond half of the worst projected gradients of the previous pass, each at its bound, is passed over; a row
+// rests when all its chunks do. What moved goes back to the state by chunks. Only evaluation runs on several threads:
+// it adds partial sums of fixed row ranges, the same for any thread count.
 
 #include <limits>
 #include <vector>
@@ -35,8 +37,15 @@ class CoupledEngine {
           width_(prior.state_chunks()),
           state_(static_cast<std::size_t>(x.cols() + 1) * width_),
           beta_(static_cast<std::size_t>(x.rows()) * labels.chunks()),
-          active_(static_cast<std::size_t>(x.rows()), 1) {
+          active_(static_cast<std::size_t>(x.rows()), 1),
+          highest_(labels.chunks()),
+          lowest_(labels.chunks()),
+          upper_(labels.chunks()),
+          lower_(labels.chunks()),
+          moved_(static_cast<std::size_t>(width_)),
+          moves_(static_cast<std::size_t>(width_)) {
         for (Index l = 0; l < labels.labels(); ++l) diagonal_.push_back(prior.diagonal(l));
+        forget_thresholds();
     }
 
     void start_from(const T* beta) {
@@ -55,12 +64,15 @@ class CoupledEngine {
 
     double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {
         Workspace w(*this);
-        highest_ = lowest_ = 0;
+        highest_.clear();
+        lowest_.clear();
         double gap = 0.0;
         for (std::size_t first = 0; first < order.size() && !control.leave(true); first += batch)
             gap += visit(order.subspan(first, std::min(batch, order.size() - first)), shrink, w);
-        upper_ = highest_ > 0 ? T(0.5) * highest_ : std::numeric_limits<T>::max();
-        lower_ = lowest_ < 0 ? T(0.5) * lowest_ : -std::numeric_limits<T>::max();
+        for (Index l = 0; l < labels_.labels(); ++l) {
+            upper_[l] = highest_[l] > 0 ? T(0.5) * highest_[l] : std::numeric_limits<T>::max();
+            lower_[l] = lowest_[l] < 0 ? T(0.5) * lowest_[l] : -std::numeric_limits<T>::max();
+        }
         return gap;
     }
 
@@ -168,26 +180,60 @@ class CoupledEngine {
             T* beta = beta_of(i);
             gap += local_gap(w, beta);
             bool changed = false, rests = true;
-            for (Index l = 0; l < labels_.labels(); ++l) {
-                if (w.low[l] == w.high[l]) continue;
-                const T old = beta[l];
-                const T g = w.target[l] - w.row.score(l);
-                const bool at_low = old <= w.low[l], at_high = old >= w.high[l];
-                const T projected = at_low ? std::max(g, T(0)) : at_high ? std::min(g, T(0)) : g;
-                highest_ = std::max(highest_, projected);
-                lowest_ = std::min(lowest_, projected);
-                rests &= (at_low && g < lower_) || (at_high && g > upper_);
-                if (projected == 0) continue;
-                const T now = std::clamp(old + g * step_length(diagonal_[l] * norms_[i]), w.low[l], w.high[l]);
-                if (now == old) continue;
-                w.row.move(l, now - old, norms_[i]);
-                beta[l] = now;
-                changed = true;
+            for (int k = 0; k < labels_.chunks(); ++k) {
+                if (chunk_rests(w, k, beta)) {
+                    if (shrink) continue;
+                } else {
+                    rests = false;
+                }
+                changed |= step_chunk(i, k, beta, w);
             }
-            if (changed) Kernels::scatter_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.row.step());
+            if (changed) scatter_moves(i, w.row.step());
             if (shrink && rests && !changed) active_[i] = 0;
         }
         return gap;
+    }
+
+    MULTIMARGIN_INLINE bool chunk_rests(const Workspace& w, int k, const T* beta) const {
+        const Chunk<T> b = reinterpret_cast<const Chunk<T>*>(beta)[k];
+        const Chunk<T> g = w.target.chunks()[k] - w.row.scores().chunks()[k];
+        const auto at_low = b <= w.low.chunks()[k], at_high = b >= w.high.chunks()[k];
+        return all((at_low & (g < lower_.chunks()[k])) | (at_high & (g > upper_.chunks()[k])) | (at_low & at_high));
+    }
+    MULTIMARGIN_INLINE bool step_chunk(Index i, int k, T* beta, Workspace& w) {
+        bool changed = false;
+        const Index first = static_cast<Index>(k) * lanes<T>, last = std::min(labels_.labels(), first + lanes<T>);
+        for (Index l = first; l < last; ++l) {
+            if (w.low[l] == w.high[l]) continue;
+            const T old = beta[l];
+            const T g = w.target[l] - w.row.score(l);
+            const bool at_low = old <= w.low[l], at_high = old >= w.high[l];
+            const T projected = at_low ? std::max(g, T(0)) : at_high ? std::min(g, T(0)) : g;
+            if (projected == 0) continue;
+            highest_[l] = std::max(highest_[l], projected);
+            lowest_[l] = std::min(lowest_[l], projected);
+            const T now = std::clamp(old + g * step_length(diagonal_[l] * norms_[i]), w.low[l], w.high[l]);
+            if (now == old) continue;
+            w.row.move(l, now - old, norms_[i]);
+            beta[l] = now;
+            changed = true;
+        }
+        return changed;
+    }
+    MULTIMARGIN_INLINE void scatter_moves(Index i, const Chunk<T>* step) {
+        int count = 0;
+        for (int k = 0; k < width_; ++k) {
+            if (!any(step[k] != 0)) continue;
+            moves_[static_cast<std::size_t>(count)] = step[k];
+            moved_[static_cast<std::size_t>(count++)] = k;
+        }
+        Kernels::scatter(x_.row(i), state_.data(), width_, x_.cols(), bias_, moved_.data(), count, moves_.data());
+    }
+    void forget_thresholds() {
+        for (Index l = 0; l < static_cast<Index>(upper_.size()) * lanes<T>; ++l) {
+            upper_[l] = std::numeric_limits<T>::max();
+            lower_[l] = -std::numeric_limits<T>::max();
+        }
     }
 
     MULTIMARGIN_SIMD void evaluate_rows(Index first, Index last, double share, Workspace& w, Sums& sums) {
@@ -218,8 +264,10 @@ class CoupledEngine {
     Buffer<Chunk<T>> state_, beta_;
     std::vector<std::uint8_t> active_;
     std::vector<T> diagonal_;
-    T highest_ = 0, lowest_ = 0;
-    T upper_ = std::numeric_limits<T>::max(), lower_ = -std::numeric_limits<T>::max();
+    ChunkVector<T> highest_, lowest_;  // worst projected gradients of the running pass
+    ChunkVector<T> upper_, lower_;
+    std::vector<int> moved_;
+    Buffer<Chunk<T>> moves_;
 };
 
 }  // namespace multimargin

@@ -15,6 +15,7 @@
 // fresh random order each pass: a fixed order stalls the primal.
 //   m3l_separable.hpp   R = I: labels do not interact, one vector operation steps a chunk of labels
 //   m3l_coupled.hpp     other R: labels of a row are stepped one after the other, prior.hpp keeps their scores right
+// Where that would take long and features are few, m3l_newton.hpp and m3l_newton_coupled.hpp take over.
 //
 // Stopping: (P - D) <= tol P, both evaluated over all rows. In terms of t = m - y z, P - D = sum_il [c max(t, 0) - b t]
 // with every term >= 0; the same sum collected during a pass estimates the gap and tells when an evaluation pays.
@@ -43,7 +44,8 @@ struct M3LParams {
     int max_iter;
     int threads;
     std::uint64_t seed;
-    double patience;  // hand over when coordinate ascent would take more passes than this; infinite: never
+    int passes_before;  // passes of another solver, which count
+    double patience;    // hand over when coordinate ascent would take more passes than this; infinite: never
 };
 
 struct Evaluation {
@@ -102,14 +104,15 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& p
         rng.shuffle(std::span(order));
         const double estimate = engine.pass(order, pass > passes_without_shrinking, control);
         estimates.push_back(estimate);
-        const bool final_pass = pass >= params.max_iter;
+        const int count = params.passes_before + pass;
+        const bool final_pass = count >= params.max_iter;
         const bool promising = pass > first_evaluation && optimism * estimate <= params.tol * last.primal;
-        Progress progress{.pass = pass, .time = control.elapsed()};
+        Progress progress{.pass = count, .time = control.elapsed()};
         if (promising || final_pass || pass == next_evaluation || control.stopped()) {
             if (pass >= next_evaluation) next_evaluation *= 2;
             const double share = 0.1 * params.tol * std::max(last.primal, 0.0) / static_cast<double>(cells);
             last = engine.evaluate(share, control);
-            optimism = estimate > 0 ? std::clamp(last.gap() / estimate, 0.5, 2.0) : 1.0;
+            optimism = estimate > 0 ? std::clamp(last.gap() / estimate, 0.2, 2.0) : 1.0;
             progress.evaluated = true;
             progress.primal = last.primal;
             progress.dual = last.dual;
@@ -117,13 +120,13 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& p
         const bool converged = progress.evaluated && last.gap() <= params.tol * last.primal;
         progress.time = control.elapsed();
         const bool stop = control.tick(progress);
-        if (converged) return {last, pass, Status::converged};
-        if (stop && progress.evaluated) return {last, pass, control.reason()};
-        if (final_pass) return {last, pass, Status::max_iter};
-        if (stop) return {engine.evaluate(0.0, control), pass, control.reason()};
+        if (converged) return {last, count, Status::converged};
+        if (stop && progress.evaluated) return {last, count, control.reason()};
+        if (final_pass) return {last, count, Status::max_iter};
+        if (stop) return {engine.evaluate(0.0, control), count, control.reason()};
         if (std::isfinite(params.patience) && pass >= first_hand_over &&
             passes_left(estimates, params.tol * last.primal) > params.patience)
-            return {last, pass, Status::hand_over};
+            return {last, count, Status::hand_over};
     }
 }
 

@@ -25,6 +25,7 @@ class PanelRows {
         std::iota(at_.begin(), at_.end(), 0);
     }
     int chunks() const { return chunks_; }
+    T bias() const { return bias_; }
     const std::vector<int>& positions() const { return at_; }
 
     // out (4 x chunks) = panel' x for rows[0..count).

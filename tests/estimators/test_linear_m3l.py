@@ -97,7 +97,7 @@ def test_factor_and_diagonal_multiplied_out_or_not(rng, monkeypatch):
     X, Y = make_problem(rng)
     prior = make_priors(rng)["factor and diagonal"]
     dense = LinearM3L(prior=prior, **EXACT).fit(X, Y)
-    monkeypatch.setattr("multimargin.estimators.m3l.DENSE_PRIOR_LABELS", 0)
+    monkeypatch.setattr("multimargin.estimators._m3l_linear.DENSE_PRIOR_LABELS", 0)
     factored = LinearM3L(prior=prior, **EXACT).fit(X, Y)
     assert factored.certificate_.primal == pytest.approx(dense.certificate_.primal, rel=1e-8)
     np.testing.assert_allclose(factored.coef_, dense.coef_, atol=CLOSE)
@@ -272,7 +272,7 @@ def test_real_data_reaches_its_tolerance_on_both_layouts(data_home):
 
 def impatient(monkeypatch):
     """Hand every problem to the Newton finish as soon as it may take over."""
-    monkeypatch.setattr("multimargin.estimators.m3l.NEWTON_PATIENCE", {"dense": 0.0, "sparse": 0.0})
+    monkeypatch.setattr("multimargin.estimators._m3l_linear.NEWTON_PATIENCE", {"dense": 0.0, "sparse": 0.0})
 
 
 @pytest.mark.parametrize("name", PRIORS)
@@ -282,9 +282,9 @@ def test_both_solvers_find_the_same_optimum(rng, monkeypatch, name, kind):
     prior = make_priors(rng)[name]
     weight = rng.random(Y.shape) + 0.5
     unknown = np.where(rng.random(Y.shape) < 0.1, np.nan, Y)
-    ascent = LinearM3L(prior=prior, **EXACT)
-    monkeypatch.setattr(ascent, "_patience", lambda _: np.inf)
-    ascent.fit(kind(X), unknown, sample_weight=weight)
+    with monkeypatch.context() as patch:
+        patch.setattr("multimargin.estimators._m3l_linear.NEWTON_MAX_FEATURES", 0)
+        ascent = LinearM3L(prior=prior, **EXACT).fit(kind(X), unknown, sample_weight=weight)
     impatient(monkeypatch)
     newton = LinearM3L(prior=prior, n_jobs=2, **EXACT).fit(kind(X), unknown, sample_weight=weight)
     assert newton.certificate_.converged
@@ -313,6 +313,51 @@ def test_limits_and_stops_reach_the_newton_finish(rng, monkeypatch):
     assert model.n_iter_ == 11
     with pytest.warns(UserWarning, match="after 10 passes"):
         LinearM3L(tol=1e-14, max_iter=10).fit(X, Y)
+
+
+@pytest.mark.parametrize("newton", [True, False])
+@pytest.mark.parametrize("last", [3, 8, 11, 14])
+def test_stop_with_a_coupled_prior_leaves_a_certified_model(rng, monkeypatch, newton, last):
+    """Also while the problem without coupling is being solved for a start."""
+    impatient(monkeypatch)
+    if not newton:
+        monkeypatch.setattr("multimargin.estimators._m3l_linear.NEWTON_MAX_FEATURES", 0)
+    X, Y = make_problem(rng, n=90)
+    R = 0.3 * make_priors(rng)["dense"] + 0.7 * np.eye(5)
+    seen = []
+    model = LinearM3L(prior=R, tol=1e-14, callback=lambda p: seen.append(p.pass_) or p.pass_ == last).fit(X, Y)
+    assert seen == list(range(1, last + 1))
+    assert model.n_iter_ == last
+    assert primal_of(model, X, Y, R, 1.0) == pytest.approx(model.certificate_.primal, rel=1e-9)
+    assert model.certificate_.gap > 0
+    with pytest.warns(UserWarning, match=f"after {last} passes"):
+        limited = LinearM3L(prior=R, tol=1e-14, max_iter=last).fit(X, Y)
+    assert primal_of(limited, X, Y, R, 1.0) == pytest.approx(limited.certificate_.primal, rel=1e-9)
+
+
+def test_warm_start_of_a_coupled_prior(rng, monkeypatch):
+    """After C, the prior or the features changed, Newton finish included."""
+    impatient(monkeypatch)
+    X, Y = make_problem(rng, n=90)
+    R = make_priors(rng)["dense"]
+    model = LinearM3L(prior=R, warm_start=True, tol=1e-8, random_state=0).fit(X, Y)
+    changes = [({"C": 3.0}, X), ({"prior": 0.5 * R + 0.5 * np.eye(5)}, X), ({"fit_intercept": False}, X[:, :3])]
+    for change, data in changes:
+        model.set_params(**change).fit(data, Y)
+        cold = LinearM3L(**(model.get_params() | {"warm_start": False})).fit(data, Y)
+        assert model.certificate_.converged
+        assert model.certificate_.primal == pytest.approx(cold.certificate_.primal, rel=1e-7)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_weights_of_few_and_rare_labels_through_matrices(rng, monkeypatch, n_jobs):
+    """Few features for the rows: the coupled Newton finish forms a matrix per label; the same optimum, any threads."""
+    impatient(monkeypatch)
+    X, Y = make_problem(rng, n=400, d=6, n_labels=40)
+    R = 0.5 * priors.from_labels(Y) + 0.5 * np.eye(40)
+    models = [LinearM3L(prior=R, tol=1e-7, n_jobs=n_jobs, random_state=0).fit(data, Y) for data in (X, sp.csr_array(X))]
+    assert models[0].certificate_.converged
+    assert models[0].certificate_.primal == pytest.approx(models[1].certificate_.primal, rel=3e-7)
 
 
 def test_trains_from_a_matrix_on_disk(rng, tmp_path):

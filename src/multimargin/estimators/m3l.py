@@ -5,24 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg.cython_lapack
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from multimargin import _core
 from multimargin.estimators._base import LinearModel, Problem, Solution
-from multimargin.estimators._m3l import M3L, Prior, solution_of
+from multimargin.estimators._m3l import M3L, solution_of
+from multimargin.estimators._m3l_linear import LinearSolvers
 from multimargin.estimators._monitor import Monitor
-from multimargin.priors import LowRankPrior
 
 __all__ = ["LinearM3L"]
-
-DSYEVD = scipy.linalg.cython_lapack.__pyx_capi__["dsyevd"]
-NEWTON_MAX_FEATURES = 1000
-# Up to this many labels, a factor with a diagonal is faster multiplied out.
-DENSE_PRIOR_LABELS = 256
-# Passes of coordinate ascent that cost as much as a typical Newton finish.
-NEWTON_PATIENCE = {"dense": 80.0, "sparse": 400.0}
 
 
 class LinearM3L(M3L, LinearModel):
@@ -162,97 +152,28 @@ class LinearM3L(M3L, LinearModel):
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        time_limit = np.inf if self.time_limit is None else float(self.time_limit)
-        common: dict[str, Any] = {
-            "rows": problem.rows(),
-            "n_labels": problem.labels.n_labels,
-            "positives": problem.positives(),
-            "missing": problem.missing(),
-            "costs": problem.costs.native(),
-            "bias": bias,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "threads": problem.n_jobs,
-        }
-        result = _core.fit_linear_m3l(
-            **common,
-            prior=_native(self._prior),
+        solvers = LinearSolvers(
+            problem,
+            monitor,
+            prior=self._prior,
             prior_margins=self.loss == "prior",
-            start=self._start(problem.dtype),
-            keep_beta=self.warm_start,
-            patience=self._patience(problem),
-            seed=problem.seed,
-            report=monitor,
-            time_limit=time_limit,
+            bias=bias,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            time_limit=np.inf if self.time_limit is None else float(self.time_limit),
         )
-        if result["status"] == "hand_over":
-            basis = eigenbasis(problem.X, bias)
-            result = _core.refine_linear_m3l(
-                **common,
-                factor=_eigenfactor(self._prior, problem.dtype),
-                basis=basis,
-                start=result["beta"],
-                passes=result["passes"],
-                report=monitor,
-                time_limit=time_limit - monitor.elapsed,
-            )
-            weights = result["weights"]
-        else:
-            weights = _weights(result["weights"], self._prior)
+        start = self._start(problem.dtype)
+        result = solvers.solve(start, None if start is None else self._last_weights(problem), self.warm_start)
+        weights = result["weights"]
         self.coef_ = np.ascontiguousarray(weights[:, :-1])
-        self.intercept_ = weights[:, -1] * problem.dtype.type(self.intercept_scaling if self.fit_intercept else 0.0)
+        self.intercept_ = weights[:, -1] * problem.dtype.type(bias)
         del self._prior
         self._keep(result["beta"])
         return solution_of(result)
 
-    def _patience(self, problem: Problem) -> float:
-        """Return the passes of coordinate ascent that the Newton finish is worth, where it can serve at all."""
-        n_samples, n_features = problem.X.shape
-        if self.loss != "hamming" or n_features > NEWTON_MAX_FEATURES or n_samples <= 4 * n_features:
-            return np.inf
-        return NEWTON_PATIENCE["sparse" if sp.issparse(problem.X) else "dense"]
-
-
-def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-    """Eigenvectors (Q and its transpose) and eigenvalues of the Gram matrix of the features, constant one included."""
-    n = X.shape[1]
-    G = np.empty((n + 1, n + 1))
-    G[:n, :n] = (X.T @ X).toarray() if sp.issparse(X) else X.T @ X
-    G[n, :n] = G[:n, n] = bias * np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
-    G[n, n] = bias**2 * X.shape[0]
-    values, Q = np.linalg.eigh(G.astype(X.dtype))
-    return np.ascontiguousarray(Q), np.ascontiguousarray(Q.T), values.astype(np.float64)
-
-
-def _eigenfactor(prior: Prior, dtype: Any) -> tuple[Any, ...] | None:
-    """P and its transpose with R = P P', without the null space of R, and SciPy's eigensolver."""
-    if prior is None:
-        return None
-    R = prior.toarray() if isinstance(prior, LowRankPrior) else prior.astype(np.float64)
-    values, vectors = np.linalg.eigh(R)
-    kept = values > 1e-10 * values[-1]
-    P = vectors[:, kept] * np.sqrt(values[kept])
-    return np.ascontiguousarray(P, dtype=dtype), np.ascontiguousarray(P.T, dtype=dtype), DSYEVD
-
-
-def _native(prior: Prior) -> tuple[Any, ...] | None:
-    if prior is None:
-        return None
-    if isinstance(prior, LowRankPrior):
-        diagonal = np.asarray(prior.diagonal)
-        if diagonal.any() and len(diagonal) <= DENSE_PRIOR_LABELS:
-            return (np.ascontiguousarray(prior.toarray(), dtype=prior.factor.dtype),)
-        return prior.factor, np.ascontiguousarray(prior.factor.T), diagonal if diagonal.any() else None
-    return (prior,)
-
-
-def _weights(state: NDArray[Any], prior: Prior) -> NDArray[Any]:
-    """Weights (n_labels, n_features + 1) from what the solver keeps; see core/prior.hpp."""
-    if prior is None:
-        return state
-    if not isinstance(prior, LowRankPrior):
-        return np.asarray(prior @ state.T)
-    diagonal = np.asarray(prior.diagonal)
-    if not diagonal.any():
-        return np.asarray(prior.factor @ state.T)
-    return np.asarray(diagonal[:, None] * state.T + prior.factor @ (prior.factor.T @ state.T))
+    def _last_weights(self, problem: Problem) -> NDArray[Any] | None:
+        """Weights of the last fit, the constant feature's last, if it had the same labels and features."""
+        if self.coef_.shape != (problem.labels.n_labels, problem.X.shape[1]):
+            return None
+        constant = self.intercept_ / self.intercept_scaling if self.fit_intercept else np.zeros_like(self.intercept_)
+        return np.ascontiguousarray(np.column_stack([self.coef_, constant]), dtype=problem.dtype)

@@ -1,0 +1,266 @@
+"""The solvers of linear M3L and the order in which they work on a problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg.cython_lapack
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from multimargin import _core
+from multimargin.estimators._base import Problem
+from multimargin.estimators._m3l import Prior
+from multimargin.estimators._monitor import Monitor
+from multimargin.priors import LowRankPrior
+
+__all__ = ["LinearSolvers"]
+
+DSYEVD = scipy.linalg.cython_lapack.__pyx_capi__["dsyevd"]
+NEWTON_MAX_FEATURES = 1000
+# Up to this many labels, a factor with a diagonal is faster multiplied out.
+DENSE_PRIOR_LABELS = 256
+# Passes of coordinate ascent that cost as much as a typical Newton finish.
+NEWTON_PATIENCE = {"dense": 80.0, "sparse": 400.0}
+# Passes of the problem without coupling after which it is clear which solver suits (one more than coordinate ascent
+# takes before it may hand over), and the relative gap to which it is then solved for a start.
+PROBE_PASSES = 9
+PROBE_TOL = 0.1
+# The same where coordinate ascent is the only solver: these passes are cheaper than coupled ones, but soon lead astray.
+HEAD_START_PASSES = 5
+# Iterations after which the Newton finish with labels in batches has stalled (it took 16 to 22 where it did not).
+WIDE_ITERATIONS = 100
+
+
+class LinearSolvers:
+    """Coordinate ascent, and the Newton finish that takes over where it would be slow (core/solvers/m3l_*.hpp).
+
+    A prior spread over many directions starts from the problem with the diagonal of R alone: its passes are cheaper,
+    and the Newton finish for independent labels chooses its steps label by label and makes progress even from afar.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        monitor: Monitor,
+        *,
+        prior: Prior,
+        prior_margins: bool,
+        bias: float,
+        tol: float,
+        max_iter: int,
+        time_limit: float,
+    ) -> None:
+        self.problem = problem
+        self.monitor = monitor
+        self.prior = prior
+        self.prior_margins = prior_margins
+        self.bias = bias
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.common: dict[str, Any] = {
+            "rows": problem.rows(),
+            "n_labels": problem.labels.n_labels,
+            "positives": problem.positives(),
+            "missing": problem.missing(),
+            "bias": bias,
+            "threads": problem.n_jobs,
+        }
+        self.costs = problem.costs.native()
+        self._basis: Any = None
+
+    def solve(self, beta: NDArray[Any] | None, weights: NDArray[Any] | None, keep_beta: bool) -> dict[str, Any]:
+        """Solve from these signed dual variables and weights, if any; the result holds weights (L, D + 1)."""
+        if self.prior is None:
+            result = self._ascend(beta, keep_beta=keep_beta)
+            return self._refine(result) if result["status"] == "hand_over" else result
+        newton = np.isfinite(self._patience())
+        factor = _eigenfactor(self.prior, self.problem.dtype) if newton else None
+        if factor is not None and self._is_wide(factor) and _is_mild(self.prior):
+            return self._solve_wide(factor, beta, weights, keep_beta)
+        passes = 0
+        if beta is None and not self.prior_margins and factor is None and _is_mild(self.prior):
+            alone = _Alone(self.costs, self.prior)
+            probe = self._probe(alone, HEAD_START_PASSES)
+            beta, passes = alone.unscaled(probe["beta"]), probe["passes"]
+            if probe["status"] in ("stopped", "time_limit") or passes >= self.max_iter:
+                last = self._ascend(beta, keep_beta=keep_beta, passes=passes - 1, max_iter=passes, silent=True)
+                return {**last, "status": probe["status"]} if last["status"] == "max_iter" else last
+        result = self._ascend(beta, keep_beta=keep_beta, passes=passes)
+        return self._refine(result, factor=factor) if result["status"] == "hand_over" else result
+
+    def _probe(self, alone: _Alone, passes: int) -> dict[str, Any]:
+        return self._ascend(None, keep_beta=True, alone=alone, max_iter=min(passes, self.max_iter))
+
+    def _solve_wide(
+        self, factor: tuple[Any, ...], beta: NDArray[Any] | None, weights: NDArray[Any] | None, keep_beta: bool
+    ) -> dict[str, Any]:
+        if beta is not None and weights is not None:
+            return self._refine_wide({"beta": beta, "passes": 0}, factor, weights)
+        alone = _Alone(self.costs, self.prior)
+        probe = self._probe(alone, PROBE_PASSES)
+        if probe["status"] in ("max_iter", "converged") and probe["passes"] < self.max_iter:
+            ascent = self._ascend(alone.unscaled(probe["beta"]), keep_beta=keep_beta, passes=probe["passes"])
+            if ascent["status"] != "hand_over":
+                return ascent
+            probe = {**ascent, "beta": alone.scaled(ascent["beta"])}
+        if probe["status"] == "hand_over":
+            probe = self._refine(probe, alone=alone, tol=max(PROBE_TOL, self.tol))
+        start = {**probe, "beta": alone.unscaled(probe["beta"])}
+        if probe["status"] == "converged":
+            return self._refine_wide(start, factor, probe["weights"])
+        # Stopped: the certificate of this point is all that is left to do.
+        start["passes"] = probe["passes"] - 1
+        result = self._refine(start, factor=factor, weights=probe["weights"], last=True)
+        return {**result, "status": probe["status"]} if result["status"] == "max_iter" else result
+
+    def _refine_wide(self, start: dict[str, Any], factor: tuple[Any, ...], weights: NDArray[Any]) -> dict[str, Any]:
+        """Labels in batches; if that stalls, all labels together with one common tau and theta, slow but sure."""
+        limit = min(self.max_iter, start["passes"] + WIDE_ITERATIONS)
+        result = self._refine(start, factor=factor, weights=weights, max_iter=limit)
+        if result["status"] == "max_iter" and limit < self.max_iter:
+            return self._refine(result, factor=factor)
+        return result
+
+    def _ascend(
+        self,
+        beta: NDArray[Any] | None,
+        *,
+        keep_beta: bool,
+        alone: _Alone | None = None,
+        max_iter: int | None = None,
+        passes: int = 0,
+        silent: bool = False,
+    ) -> dict[str, Any]:
+        prior = self.prior if alone is None else None
+        result = _core.fit_linear_m3l(
+            **self.common,
+            costs=self.costs if alone is None else alone.costs,
+            prior=_native(prior),
+            prior_margins=self.prior_margins,
+            start=beta,
+            keep_beta=keep_beta,
+            passes=passes,
+            patience=self._patience(),
+            tol=self.tol,
+            max_iter=self.max_iter if max_iter is None else max_iter,
+            seed=self.problem.seed,
+            report=None if silent else self.monitor if alone is None else self._tell_pass,
+            time_limit=self.time_limit - self.monitor.elapsed,
+        )
+        return {**result, "weights": _weights(result["weights"], prior)}
+
+    def _refine(
+        self,
+        start: dict[str, Any],
+        *,
+        factor: tuple[Any, ...] | None = None,
+        weights: NDArray[Any] | None = None,
+        alone: _Alone | None = None,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        last: bool = False,
+    ) -> dict[str, Any]:
+        if self._basis is None:
+            self._basis = eigenbasis(self.problem.X, self.bias)
+        return _core.refine_linear_m3l(
+            **self.common,
+            costs=self.costs if alone is None else alone.costs,
+            factor=factor,
+            basis=self._basis,
+            start=start["beta"],
+            weights=weights,
+            passes=start["passes"],
+            tol=self.tol if tol is None else tol,
+            max_iter=start["passes"] + 1 if last else self.max_iter if max_iter is None else max_iter,
+            report=None if last else self.monitor if alone is None else self._tell_pass,
+            time_limit=self.time_limit - self.monitor.elapsed,
+        )
+
+    def _tell_pass(self, pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
+        """Report a pass over a problem that is not the user's: its bounds are not his."""
+        del primal, dual
+        return self.monitor(pass_, time, None, None)
+
+    def _patience(self) -> float:
+        """Return the passes of coordinate ascent that the Newton finish is worth, where it can serve at all."""
+        n_samples, n_features = self.problem.X.shape
+        if self.prior_margins or n_features > NEWTON_MAX_FEATURES or n_samples <= 4 * n_features:
+            return np.inf
+        return NEWTON_PATIENCE["sparse" if sp.issparse(self.problem.X) else "dense"]
+
+    def _is_wide(self, factor: tuple[Any, ...]) -> bool:
+        """Whether products with X are cheaper label by label than through a factor of nearly full rank."""
+        n_labels, rank = factor[0].shape
+        n_features = self.problem.X.shape[1]
+        return bool(rank * (n_features + n_labels) >= n_features * n_labels and rank >= 0.9 * n_labels)
+
+
+def _is_mild(prior: Prior) -> bool:
+    """Whether R is spread over many directions, so that the labels' own problems lie near the coupled one."""
+    R = prior.toarray() if isinstance(prior, LowRankPrior) else np.asarray(prior)
+    return bool(np.trace(R) ** 2 >= 0.25 * len(R) * np.square(R, dtype=np.float64).sum())
+
+
+class _Alone:
+    """The problem with diag(R) instead of R, as one with R = I: costs c_l R_ll, and dual variables that grow alike."""
+
+    def __init__(self, costs: tuple[Any, ...], prior: Prior) -> None:
+        row, positive, negative, cells = costs
+        R = prior.toarray() if isinstance(prior, LowRankPrior) else np.asarray(prior)
+        self.diagonal = np.ascontiguousarray(np.diag(R), dtype=positive.dtype)
+        self.costs = (row, positive * self.diagonal, negative * self.diagonal, cells)
+
+    def scaled(self, beta: NDArray[Any]) -> NDArray[Any]:
+        return np.ascontiguousarray(beta * self.diagonal)
+
+    def unscaled(self, beta: NDArray[Any]) -> NDArray[Any]:
+        positive = self.diagonal > 0
+        return np.ascontiguousarray(beta * np.where(positive, 1 / np.where(positive, self.diagonal, 1), 0))
+
+
+def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Eigenvectors (Q and its transpose) and eigenvalues of the Gram matrix of the features, constant one included."""
+    n = X.shape[1]
+    G = np.empty((n + 1, n + 1))
+    G[:n, :n] = (X.T @ X).toarray() if sp.issparse(X) else X.T @ X
+    G[n, :n] = G[:n, n] = bias * np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
+    G[n, n] = bias**2 * X.shape[0]
+    values, Q = np.linalg.eigh(G.astype(X.dtype))
+    return np.ascontiguousarray(Q), np.ascontiguousarray(Q.T), values.astype(np.float64)
+
+
+def _eigenfactor(prior: Prior, dtype: Any) -> tuple[Any, ...] | None:
+    """P and its transpose with R = P P', without the null space of R, and SciPy's eigensolver."""
+    if prior is None:
+        return None
+    R = prior.toarray() if isinstance(prior, LowRankPrior) else prior.astype(np.float64)
+    values, vectors = np.linalg.eigh(R)
+    kept = values > 1e-10 * values[-1]
+    P = vectors[:, kept] * np.sqrt(values[kept])
+    return np.ascontiguousarray(P, dtype=dtype), np.ascontiguousarray(P.T, dtype=dtype), DSYEVD
+
+
+def _native(prior: Prior) -> tuple[Any, ...] | None:
+    if prior is None:
+        return None
+    if isinstance(prior, LowRankPrior):
+        diagonal = np.asarray(prior.diagonal)
+        if diagonal.any() and len(diagonal) <= DENSE_PRIOR_LABELS:
+            return (np.ascontiguousarray(prior.toarray(), dtype=prior.factor.dtype),)
+        return prior.factor, np.ascontiguousarray(prior.factor.T), diagonal if diagonal.any() else None
+    return (prior,)
+
+
+def _weights(state: NDArray[Any], prior: Prior) -> NDArray[Any]:
+    """Weights (n_labels, n_features + 1) from what the solver keeps; see core/prior.hpp."""
+    if prior is None:
+        return state
+    if not isinstance(prior, LowRankPrior):
+        return np.asarray(prior @ state.T)
+    diagonal = np.asarray(prior.diagonal)
+    if not diagonal.any():
+        return np.asarray(prior.factor @ state.T)
+    return np.asarray(diagonal[:, None] * state.T + prior.factor @ (prior.factor.T @ state.T))
