@@ -111,7 +111,7 @@ def oracle_row(title, instances, peer_rows, rounds=5):
     pairs, w = np.ascontiguousarray(pairs[positive]), np.ascontiguousarray(w[positive])
     ours, peers = [], []
     for k in range(rounds):
-        seconds, answer = clock(lambda: _core.f_score_oracle(u, pairs, w, truth, 1e-7, 500, truth.copy()))
+        seconds, answer = clock(lambda: _core.f_score_oracle(u, pairs, w, truth, 1e-7, 500, 12, truth.copy()))
         ours.append(seconds / len(u))
         rows = range(k * peer_rows, (k + 1) * peer_rows)
         seconds, found = clock(lambda rows=rows: [published_oracle(u[n], pairs, w, truth[n]) for n in rows])

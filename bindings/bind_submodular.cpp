@@ -86,7 +86,7 @@ void cut_marginals(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> 
 
 // y: start in, maximiser out.
 nb::dict f_score_oracle(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, Matrix<std::uint8_t> truth,
-                        double tol, int node_limit, OutMatrix<std::uint8_t> y) {
+                        double tol, int node_limit, int group_limit, OutMatrix<std::uint8_t> y) {
     const Batch batch(u, pairs, w);
     batch.check(truth);
     batch.check(y);
@@ -94,9 +94,9 @@ nb::dict f_score_oracle(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<dou
     std::vector<int> nodes(batch.rows()), cuts(batch.rows());
     {
         nb::gil_scoped_release release;
-        FScoreCut oracle(batch.labels(), batch.pairs, node_limit);
+        FScoreCut oracle(batch.labels(), batch.pairs, node_limit, group_limit);
+        oracle.set_weights(batch.w);
         for (std::size_t n = 0; n < batch.rows(); ++n) {
-            oracle.set_weights(batch.w);
             const auto answer = oracle.solve(batch.row(n), batch.row(truth, n), tol, batch.row(y, n));
             lower[n] = answer.lower;
             upper[n] = answer.upper;
@@ -300,7 +300,7 @@ void bind_submodular(nb::module_& m) {
           nb::arg("w").noconvert(), nb::arg("worth").noconvert());
     m.def("f_score_oracle", &f_score_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("tol"), nb::arg("node_limit"),
-          nb::arg("y").noconvert());
+          nb::arg("group_limit"), nb::arg("y").noconvert());
     m.def("paper_oracle", &paper_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("upwards"), nb::arg("certify"),
           nb::arg("y").noconvert());
