@@ -224,10 +224,10 @@ nb::tuple planes_of(const Blocks& blocks) {
     std::vector<double> weight;
     std::vector<std::int64_t> row, offsets{0};
     std::vector<std::int32_t> labels;
-    blocks.each_plane([&](Index n, const Plane& plane) {
+    blocks.each_plane([&](Index n, double of_plane, std::span<const std::int32_t> its_labels) {
         row.push_back(n);
-        weight.push_back(plane.weight);
-        labels.insert(labels.end(), plane.items.begin(), plane.items.begin() + plane.labels);
+        weight.push_back(of_plane);
+        labels.insert(labels.end(), its_labels.begin(), its_labels.end());
         offsets.push_back(static_cast<std::int64_t>(labels.size()));
     });
     const auto array = []<class T>(const std::vector<T>& values) {

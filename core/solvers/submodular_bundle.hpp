@@ -93,6 +93,8 @@ class SubmodularBundle {
         const int threads = params_.threads;
         parallel_for(threads, threads, control, [&](int t, bool on_caller) {
             ChunkVector<double> u(weights_.chunks());
+            oracles_[t].set_weights(w_.data(), p_.oracle);
+            oracles_[t].set_weights(w_.data(), OracleKind::exact);
             for (Index n = t; n < p_.rows(); n += threads) {
                 if (must_finish ? control.leave_unfinished(on_caller) : control.leave(on_caller)) {
                     left = true;
@@ -123,12 +125,10 @@ class SubmodularBundle {
 
     void call(Index n, RowOracle& oracle, const ChunkVector<double>& u, double tol, Control& control, bool on_caller) {
         auto* y = found_.data() + n * p_.labels;
-        oracle.set_weights(w_.data(), p_.oracle);
         const RowAnswer answer = oracle.solve(&u[0], p_.truth_of(n), p_.oracle, tol, y, control, on_caller);
         double upper = answer.upper;
         if (p_.oracle == OracleKind::paper) {
             std::vector<std::uint8_t> truth(y, y + p_.labels);
-            oracle.set_weights(w_.data(), OracleKind::exact);
             upper = oracle.solve(&u[0], p_.truth_of(n), OracleKind::exact, tol, truth.data(), control, on_caller).upper;
         }
         double own = 0.0;

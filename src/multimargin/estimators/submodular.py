@@ -379,8 +379,7 @@ def choose_pairs(pairs: Any, labels: LabelMatrix, weight: NDArray[Any]) -> Label
         first, second, count = upper.row, upper.col, upper.data
         usable = ~(constant[first] | constant[second]) & (count > 0)
         first, second, count = first[usable], second[usable], count[usable]
-        n = int(np.sum(~constant))
-        most = int(float(pairs) * n * (n - 1) / 2)
+        most = int(float(pairs) * labels.n_labels * (labels.n_labels - 1) / 2)
         order = np.lexsort((second, first, -count))[:most]
         columns = np.column_stack([first[order], second[order]])
     else:
