@@ -252,9 +252,9 @@ nb::dict solve(Solver& solver, int n_labels, Index cols, Control& control) {
 
 nb::dict fit_submodular(const Rows& rows, int n_labels, nb::tuple positives, nb::object missing,
                         Vector<std::uint8_t> left_out, Vector<double> cost, Matrix<std::int32_t> pairs,
-                        Vector<double> factor, double bias, bool hamming, bool paper, bool bundle, int node_limit,
-                        nb::object start, bool keep_planes, double tol, int max_iter, int threads, std::uint64_t seed,
-                        nb::object report, double time_limit) {
+                        Vector<double> factor, double bias, bool hamming, bool paper, nb::object bundle_stride,
+                        int node_limit, nb::object start, bool keep_planes, double tol, int max_iter, int threads,
+                        std::uint64_t seed, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
@@ -269,8 +269,8 @@ nb::dict fit_submodular(const Rows& rows, int n_labels, nb::tuple positives, nb:
                                                paper ? OracleKind::paper : OracleKind::exact,
                                                node_limit};
             const SubmodularParams params{tol, max_iter, threads, seed};
-            if (bundle) {
-                SubmodularBundle<X> solver(problem, params);
+            if (!bundle_stride.is_none()) {
+                SubmodularBundle<X> solver(problem, params, nb::cast<double>(bundle_stride));
                 return solve<X>(solver, n_labels, x.cols(), control);
             }
             SubmodularBlocks<X> solver(problem, params);
@@ -291,9 +291,9 @@ void bind_submodular(nb::module_& m) {
     m.def("fit_submodular", &fit_submodular, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
           nb::arg("missing").none(), nb::arg("left_out").noconvert(), nb::arg("cost").noconvert(),
           nb::arg("pairs").noconvert(), nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"),
-          nb::arg("paper"), nb::arg("bundle"), nb::arg("node_limit"), nb::arg("start").none(), nb::arg("keep_planes"),
-          nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(),
-          nb::arg("time_limit"));
+          nb::arg("paper"), nb::arg("bundle_stride").none(), nb::arg("node_limit"), nb::arg("start").none(),
+          nb::arg("keep_planes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"),
+          nb::arg("report").none(), nb::arg("time_limit"));
     m.def("predict_cut", &predict_cut, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(), nb::arg("w").noconvert(),
           nb::arg("largest"), nb::arg("y").noconvert());
     m.def("cut_marginals", &cut_marginals, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),

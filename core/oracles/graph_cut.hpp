@@ -135,8 +135,7 @@ class GraphCut {
         node_degree_.resize(label_of_.size());
         for (std::size_t i = 0; i < node_degree_.size(); ++i) {
             node_degree_[i] = 0;
-            for (int a = first_[i]; a < first_[i + 1]; ++a)
-                node_degree_[i] += capacity_[a] = rounded(arcs_[a].weight);
+            for (int a = first_[i]; a < first_[i + 1]; ++a) node_degree_[i] += capacity_[a] = rounded(arcs_[a].weight);
         }
     }
 

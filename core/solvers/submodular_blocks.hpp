@@ -30,9 +30,11 @@ struct Plane {
     double loss = 0.0, weight = 0.0, value = 0.0;
     int first = 0, labels = 0, size = 0;  // items of the row from `first` on: labels, then pairs, both ascending
     int idle = 0;                         // passes since the plane had a weight
+    int padded() const { return (size + 3) / 4 * 4; }
 };
 
-// The planes of a row. Their items lie in one piece, since a visit reads all of them.
+// The planes of a row. Their items are places in the vector (scores of labels, weights of pairs, 0), of which a visit
+// sums up those of every plane: they lie in one piece, each plane padded to a multiple of four by the place of the 0.
 struct RowPlanes {
     std::vector<Plane> planes;
     std::vector<std::int32_t> items;
@@ -43,9 +45,7 @@ struct RowPlanes {
     std::span<const std::int32_t> pairs(const Plane& plane) const {
         return {items.data() + plane.first + plane.labels, static_cast<std::size_t>(plane.size - plane.labels)};
     }
-    bool same(const Plane& a, const Plane& b) const {
-        return std::ranges::equal(labels(a), labels(b));
-    }
+    bool same(const Plane& a, const Plane& b) const { return std::ranges::equal(labels(a), labels(b)); }
     // Keeps the planes that `stays` accepts.
     template <class Stays>
     void keep(Stays&& stays) {
@@ -54,9 +54,9 @@ struct RowPlanes {
         for (std::size_t k = 0; k < planes.size(); ++k) {
             if (!stays(k)) continue;
             Plane plane = planes[k];
-            std::copy_n(items.begin() + plane.first, plane.size, items.begin() + end);
+            std::copy_n(items.begin() + plane.first, plane.padded(), items.begin() + end);
             plane.first = end;
-            end += plane.size;
+            end += plane.padded();
             planes[kept++] = plane;
         }
         planes.resize(kept);
@@ -72,7 +72,7 @@ class SubmodularBlocks {
           params_(params),
           weights_(problem.x, problem.bias, problem.labels),
           v_(problem.pairs.size(), 0.0),
-          w_(problem.pairs.size(), 0.0),
+          first_pair_(weights_.chunks() * lanes<double>),
           planes_(static_cast<std::size_t>(problem.rows())),
           norm_(static_cast<std::size_t>(problem.rows())),
           upper_(norm_.size()),
@@ -80,7 +80,7 @@ class SubmodularBlocks {
           before_(norm_.size()),
           cached_gap_(norm_.size(), std::numeric_limits<double>::infinity()),
           proved_(norm_.size()),
-          scores_(weights_.chunks()),
+          scores_(weights_.chunks() + chunks_for(static_cast<Index>(v_.size()) + 1, lanes<double>)),
           change_(weights_.chunks()) {
         for (int l = 0; l < p_.labels; ++l) pairs_of_.emplace_back();
         for (std::size_t e = 0; e < p_.pairs.size(); ++e)
@@ -94,7 +94,7 @@ class SubmodularBlocks {
         }
         for (int t = 0; t < params.threads; ++t) {
             oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.node_limit);
-            spare_.emplace_back(weights_.chunks());
+            spare_.emplace_back(scores_.size());
         }
     }
 
@@ -181,9 +181,9 @@ class SubmodularBlocks {
 
   private:
     static constexpr std::size_t batch = 8;        // rows whose oracles see the same weights
-    static constexpr int most_cached_passes = 10;  // after each pass of the oracle
+    static constexpr int most_cached_passes = 20;  // after each pass of the oracle
     static constexpr int most_steps = 3;           // in a visit
-    static constexpr double cached_goal = 0.4;     // cached passes end at this part of the gap the oracle saw
+    static constexpr double cached_goal = 0.3;     // cached passes end at this part of the gap the oracle saw
     static constexpr std::size_t most_planes = 50;
     static constexpr int idle_passes = 3;
 
@@ -197,22 +197,24 @@ class SubmodularBlocks {
         plane.labels = static_cast<int>(items.size()) - plane.first;
         for (int k = plane.first, end = plane.first + plane.labels; k < end; ++k)
             for (auto [other, e] : pairs_of_[items[k]])
-                if (y[other]) items.push_back(e);
+                if (y[other]) items.push_back(first_pair_ + e);
         std::sort(items.begin() + plane.first + plane.labels, items.end());
         plane.size = static_cast<int>(items.size()) - plane.first;
+        items.resize(static_cast<std::size_t>(plane.first + plane.padded()), first_pair_ + static_cast<int>(v_.size()));
         return planes.emplace_back(plane);
     }
 
-    double value_of(const Plane& plane, const std::int32_t* items, const ChunkVector<double>& u) const {
-        const std::int32_t *item = items + plane.first, *pairs = item + plane.labels, *end = item + plane.size;
+    static double value_of(const Plane& plane, const std::int32_t* items, const ChunkVector<double>& scores) {
         double sum[4] = {plane.loss, 0.0, 0.0, 0.0};  // four chains of additions
-        for (; item + 4 <= pairs; item += 4)
-            for (int k = 0; k < 4; ++k) sum[k] += u[item[k]];
-        for (; item < pairs; ++item) sum[0] += u[*item];
-        for (; item + 4 <= end; item += 4)
-            for (int k = 0; k < 4; ++k) sum[k] += w_[item[k]];
-        for (; item < end; ++item) sum[1] += w_[*item];
+        for (const std::int32_t *item = items + plane.first, *end = item + plane.padded(); item < end; item += 4)
+            for (int k = 0; k < 4; ++k) sum[k] += scores[item[k]];
         return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+
+    double* pair_scores() { return &scores_[first_pair_]; }
+    void set_pair(std::size_t e, double v) {
+        v_[e] = v;
+        scores_[first_pair_ + static_cast<Index>(e)] = p_.factor[e] * std::max(v, 0.0);
     }
 
     // Adds the contribution of a restored row to Theta, v and the loss.
@@ -226,13 +228,13 @@ class SubmodularBlocks {
             loss_ += a * plane.loss;
             for (int l : row.labels(truth)) change_[l] += a;
             for (int l : row.labels(plane)) change_[l] -= a;
-            for (int e : row.pairs(truth)) v_[e] += a * p_.factor[e];
-            for (int e : row.pairs(plane)) v_[e] -= a * p_.factor[e];
+            for (int place : row.pairs(truth)) v_[place - first_pair_] += a * p_.factor[place - first_pair_];
+            for (int place : row.pairs(plane)) v_[place - first_pair_] -= a * p_.factor[place - first_pair_];
         }
         apply_change(n);
     }
     void refresh_pairs() {
-        for (std::size_t e = 0; e < v_.size(); ++e) w_[e] = p_.factor[e] * std::max(v_[e], 0.0);
+        for (std::size_t e = 0; e < v_.size(); ++e) set_pair(e, v_[e]);
     }
 
     void apply_change(Index n) {
@@ -328,7 +330,8 @@ class SubmodularBlocks {
             RowOracle& oracle = oracles_[t];
             ChunkVector<double>& u = spare_[t];
             std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
-            oracle.set_weights(w_.data(), kind);
+            oracle.set_weights(pair_scores(), kind);
+            std::copy_n(pair_scores(), v_.size(), &u[first_pair_]);
             for (std::size_t k = static_cast<std::size_t>(t); k < rows.size(); k += threads) {
                 if (must_finish ? control.leave_unfinished(on_caller) : control.leave(on_caller)) {
                     left = true;
@@ -432,8 +435,8 @@ class SubmodularBlocks {
             scores_[differences_[k].item] += amount * norm_[n];
         }
         for (const auto& d : pairs) {
-            v_[d.item] += step * c * p_.factor[d.item] * d.sign;
-            w_[d.item] = p_.factor[d.item] * std::max(v_[d.item], 0.0);
+            const auto e = static_cast<std::size_t>(d.item - first_pair_);
+            set_pair(e, v_[e] + step * c * p_.factor[e] * d.sign);
         }
         return true;
     }
@@ -461,7 +464,8 @@ class SubmodularBlocks {
             double value = rise - curvature * t;
             slope = curvature;
             for (const auto& d : pairs) {
-                const double k = p_.factor[d.item] * d.sign, v = v_[d.item], now = v + t * c * k;
+                const auto e = static_cast<std::size_t>(d.item - first_pair_);
+                const double k = p_.factor[e] * d.sign, v = v_[e], now = v + t * c * k;
                 value -= k * (std::max(now, 0.0) - std::max(v, 0.0));
                 if (now > 0) slope += c * k * k;
             }
@@ -492,7 +496,8 @@ class SubmodularBlocks {
     const SubmodularProblem<X>& p_;
     const SubmodularParams& params_;
     LabelWeights<X> weights_;
-    std::vector<double> v_, w_;
+    std::vector<double> v_;
+    int first_pair_;
     double loss_ = 0.0, claimed_primal_ = 0.0;
     bool fresh_ = false;
     std::vector<RowPlanes> planes_;
@@ -501,7 +506,7 @@ class SubmodularBlocks {
     std::vector<std::vector<std::pair<int, int>>> pairs_of_;
     std::vector<RowOracle> oracles_;
     std::vector<ChunkVector<double>> spare_;
-    ChunkVector<double> scores_, change_;
+    ChunkVector<double> scores_, change_;  // of the row that is visited
     std::vector<int> at_;
     std::vector<Difference> differences_;
 };

@@ -160,10 +160,10 @@ def published_oracle(settings: dict[str, Any], step: Step) -> list[Cell]:
 
 
 def _quality(data: _Split, settings: dict[str, Any], oracle: str, iteration: int) -> dict[str, float]:
-    """Shares in percent, at the best point of so many iterations of the bundle method."""
+    """Shares in percent, at the best point of so many iterations of BMRM."""
     lam, truth = settings["lambda"], data.Y.astype(np.uint8)
     model = SubmodularClassifier(
-        C=1.0 / (lam * len(truth)), pairs=0.5, solver="bundle", oracle=oracle, max_iter=iteration, tol=1e-9
+        C=1.0 / (lam * len(truth)), pairs=0.5, solver="bmrm", oracle=oracle, max_iter=iteration, tol=1e-9
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # so many iterations and no more is what is asked for
