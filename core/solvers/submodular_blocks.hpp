@@ -6,10 +6,10 @@
 // by the exact step: the derivative of D along it is decreasing and piecewise linear (theta_e = max(0, v_e)), its root
 // is found by safeguarded Newton steps.
 //
-// A pass is one call of the oracle for every row, in batches: the rows of a batch are scored at the same weights, on
-// any number of threads, and then visited one after the other. Passes over the cached planes alone follow, until they
-// have used up most of what the oracle found. Every few passes the batch is all rows: that gives P exactly, for the
-// certificate, at no extra cost. Nothing depends on the number of threads.
+// A pass is one call of the oracle for every row, in small batches: the rows of a batch are scored at the same weights,
+// on any number of threads, and then visited one after the other. Passes over the cached planes alone follow, until
+// they have used up most of what the oracle found. Every few passes the batch is all rows: that gives P exactly, for
+// the certificate, at no extra cost. Nothing depends on the number of threads.
 
 #include <algorithm>
 #include <cmath>
@@ -130,7 +130,7 @@ class SubmodularBlocks {
         double scale = p_.total_cost() * (p_.loss == LossKind::hamming ? p_.labels : 1);
         double optimism = 0.5;  // gap at an evaluation / gap seen by the pass before it
         double last_gap = scale;
-        int next_evaluation = 1;
+        int next_evaluation = 4;  // and rarely: the pass after an evaluation works with answers for older weights
         for (int pass = 1;; ++pass) {
             rng.shuffle(std::span(order));
             // Far from the optimum an answer within a twentieth of the gap will do; so will it in the certificate.
@@ -140,8 +140,9 @@ class SubmodularBlocks {
             cached_passes(order, std::max(cached_goal * seen, 0.25 * params_.tol * scale), rng, control);
             const bool final_pass = pass >= params_.max_iter;
             Progress progress{.pass = pass, .time = control.elapsed()};
-            if (pass == next_evaluation || optimism * seen <= params_.tol * scale || final_pass || control.stopped()) {
-                if (pass >= next_evaluation) next_evaluation = 2 * pass;
+            const bool nearly_there = optimism * seen <= 1.5 * params_.tol * scale;
+            if (pass == next_evaluation || nearly_there || final_pass || control.stopped()) {
+                if (pass >= next_evaluation) next_evaluation = 3 * pass;
                 evaluate(in_order, std::min(oracle_tol, tolerance_for(optimism * seen, scale)), result, control);
                 scale = result.primal;
                 if (seen > 0) optimism = std::clamp((result.primal - result.dual) / seen, 0.1, 1.0);
@@ -324,7 +325,9 @@ class SubmodularBlocks {
     // Calls the oracle for these rows at the present weights, keeps what it finds. False: asked to leave.
     bool call_oracles(std::span<const std::int32_t> rows, OracleKind kind, double tol, bool must_finish,
                       Control& control) {
-        const int threads = std::min<int>(params_.threads, static_cast<int>(rows.size()));
+        // To start threads takes longer than to call the oracle for a batch with few labels.
+        const bool worth = rows.size() * static_cast<std::size_t>(p_.labels) >= 2000;
+        const int threads = worth ? std::min<int>(params_.threads, static_cast<int>(rows.size())) : 1;
         std::atomic<bool> left{false};
         parallel_for(threads, threads, control, [&](int t, bool on_caller) {
             RowOracle& oracle = oracles_[t];
@@ -409,6 +412,7 @@ class SubmodularBlocks {
             if (!moved) change_.clear();
             moved = true;
             if (!shift(n, planes[best], planes[worst])) break;
+            if (planes[worst].weight > 0) break;  // these two are balanced now; the others are for the next visit
         }
         if (moved) apply_change(n);
         return gap;
