@@ -184,7 +184,7 @@ class SubmodularBlocks {
     static constexpr std::size_t batch = 8;        // rows whose oracles see the same weights
     static constexpr int most_cached_passes = 20;  // after each pass of the oracle
     static constexpr int most_steps = 3;           // in a visit
-    static constexpr double cached_goal = 0.3;     // cached passes end at this part of the gap the oracle saw
+    static constexpr double cached_goal = 0.5;     // cached passes end at this part of the gap the oracle saw
     static constexpr std::size_t most_planes = 50;
     static constexpr int idle_passes = 3;
 

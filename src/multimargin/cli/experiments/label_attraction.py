@@ -25,18 +25,17 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class _Split:
-    """Training and test rows."""
+    """Training and test rows; features dense or sparse."""
 
-    X: Array
+    X: Any
     Y: Array
-    X_test: Array
+    X_test: Any
     Y_test: Array
 
     @classmethod
     def load(cls, name: str) -> _Split:
         data = datasets.load(name)
-        X, X_test = as_dense(data.X_train).astype(float), as_dense(data.X_test).astype(float)
-        return cls(X, as_dense(data.Y_train).astype(int), X_test, as_dense(data.Y_test).astype(int))
+        return cls(data.X_train, as_dense(data.Y_train).astype(int), data.X_test, as_dense(data.Y_test).astype(int))
 
     def with_features(self, columns: Array) -> _Split:
         return _Split(self.X[:, columns].copy(), self.Y, self.X_test[:, columns].copy(), self.Y_test)
@@ -160,10 +159,10 @@ def published_oracle(settings: dict[str, Any], step: Step) -> list[Cell]:
 
 
 def _quality(data: _Split, settings: dict[str, Any], oracle: str, iteration: int) -> dict[str, float]:
-    """Shares in percent, at the best point of so many iterations of BMRM."""
+    """Shares in percent, at the best point of so many iterations of the bundle method."""
     lam, truth = settings["lambda"], data.Y.astype(np.uint8)
     model = SubmodularClassifier(
-        C=1.0 / (lam * len(truth)), pairs=0.5, solver="bmrm", oracle=oracle, max_iter=iteration, tol=1e-9
+        C=1.0 / (lam * len(truth)), pairs=0.5, solver="bundle", oracle=oracle, max_iter=iteration, tol=1e-9
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # so many iterations and no more is what is asked for
