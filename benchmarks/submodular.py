@@ -187,7 +187,7 @@ def scale_row(name):
     (lam,) = SETTINGS[name][2]
     Y = training_rows(name)[1]
     before = memory("VmRSS")
-    seconds, model = fitted(name, lam, 1e-2, "blocks", 600.0)
+    seconds, model = fitted(name, lam, 1e-2, "blocks", 3600.0)
     return {
         "data": name,
         "rows": Y.shape[0],
