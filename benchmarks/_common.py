@@ -25,6 +25,13 @@ def clock(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
+def cpu_clock(work: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of this process: for work on one thread of a machine that is shared."""
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
+
 def interleaved(contestants: dict[str, Callable[[], float]], repeats: int) -> dict[str, float]:
     """Median seconds of each contestant; they take turns, so that a noisy minute hits all of them."""
     times: dict[str, list[float]] = {name: [] for name in contestants}

@@ -86,7 +86,7 @@ void cut_marginals(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> 
 
 // y: start in, maximiser out.
 nb::dict f_score_oracle(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, Matrix<std::uint8_t> truth,
-                        double tol, int node_limit, OutMatrix<std::uint8_t> y) {
+                        double tol, int node_limit, int group_limit, OutMatrix<std::uint8_t> y) {
     const Batch batch(u, pairs, w);
     batch.check(truth);
     batch.check(y);
@@ -94,9 +94,9 @@ nb::dict f_score_oracle(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<dou
     std::vector<int> nodes(batch.rows()), cuts(batch.rows());
     {
         nb::gil_scoped_release release;
-        FScoreCut oracle(batch.labels(), batch.pairs, node_limit);
+        FScoreCut oracle(batch.labels(), batch.pairs, node_limit, group_limit);
+        oracle.set_weights(batch.w);
         for (std::size_t n = 0; n < batch.rows(); ++n) {
-            oracle.set_weights(batch.w);
             const auto answer = oracle.solve(batch.row(n), batch.row(truth, n), tol, batch.row(y, n));
             lower[n] = answer.lower;
             upper[n] = answer.upper;
@@ -224,10 +224,10 @@ nb::tuple planes_of(const Blocks& blocks) {
     std::vector<double> weight;
     std::vector<std::int64_t> row, offsets{0};
     std::vector<std::int32_t> labels;
-    blocks.each_plane([&](Index n, const Plane& plane) {
+    blocks.each_plane([&](Index n, double of_plane, std::span<const std::int32_t> its_labels) {
         row.push_back(n);
-        weight.push_back(plane.weight);
-        labels.insert(labels.end(), plane.items.begin(), plane.items.begin() + plane.labels);
+        weight.push_back(of_plane);
+        labels.insert(labels.end(), its_labels.begin(), its_labels.end());
         offsets.push_back(static_cast<std::int64_t>(labels.size()));
     });
     const auto array = []<class T>(const std::vector<T>& values) {
@@ -252,9 +252,9 @@ nb::dict solve(Solver& solver, int n_labels, Index cols, Control& control) {
 
 nb::dict fit_submodular(const Rows& rows, int n_labels, nb::tuple positives, nb::object missing,
                         Vector<std::uint8_t> left_out, Vector<double> cost, Matrix<std::int32_t> pairs,
-                        Vector<double> factor, double bias, bool hamming, bool paper, bool bundle, int node_limit,
-                        nb::object start, bool keep_planes, double tol, int max_iter, int threads, std::uint64_t seed,
-                        nb::object report, double time_limit) {
+                        Vector<double> factor, double bias, bool hamming, bool paper, nb::object bundle_stride,
+                        int node_limit, nb::object start, bool keep_planes, double tol, int max_iter, int threads,
+                        std::uint64_t seed, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
@@ -269,8 +269,8 @@ nb::dict fit_submodular(const Rows& rows, int n_labels, nb::tuple positives, nb:
                                                paper ? OracleKind::paper : OracleKind::exact,
                                                node_limit};
             const SubmodularParams params{tol, max_iter, threads, seed};
-            if (bundle) {
-                SubmodularBundle<X> solver(problem, params);
+            if (!bundle_stride.is_none()) {
+                SubmodularBundle<X> solver(problem, params, nb::cast<double>(bundle_stride));
                 return solve<X>(solver, n_labels, x.cols(), control);
             }
             SubmodularBlocks<X> solver(problem, params);
@@ -291,16 +291,16 @@ void bind_submodular(nb::module_& m) {
     m.def("fit_submodular", &fit_submodular, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
           nb::arg("missing").none(), nb::arg("left_out").noconvert(), nb::arg("cost").noconvert(),
           nb::arg("pairs").noconvert(), nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"),
-          nb::arg("paper"), nb::arg("bundle"), nb::arg("node_limit"), nb::arg("start").none(), nb::arg("keep_planes"),
-          nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(),
-          nb::arg("time_limit"));
+          nb::arg("paper"), nb::arg("bundle_stride").none(), nb::arg("node_limit"), nb::arg("start").none(),
+          nb::arg("keep_planes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"),
+          nb::arg("report").none(), nb::arg("time_limit"));
     m.def("predict_cut", &predict_cut, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(), nb::arg("w").noconvert(),
           nb::arg("largest"), nb::arg("y").noconvert());
     m.def("cut_marginals", &cut_marginals, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("w").noconvert(), nb::arg("worth").noconvert());
     m.def("f_score_oracle", &f_score_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("tol"), nb::arg("node_limit"),
-          nb::arg("y").noconvert());
+          nb::arg("group_limit"), nb::arg("y").noconvert());
     m.def("paper_oracle", &paper_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("upwards"), nb::arg("certify"),
           nb::arg("y").noconvert());

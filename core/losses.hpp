@@ -16,6 +16,16 @@ struct FScoreLoss {
     }
 };
 
+// The same with reciprocals at hand: inverse[k] = 1 / k up to k = 2 * labels; inverse[0] = 0.
+struct TabulatedFScoreLoss {
+    int m;
+    const double* inverse;
+    double operator()(int s, int f) const {
+        const int total = s + f + m;
+        return total == 0 ? 0.0 : 1.0 - 2.0 * s * inverse[total];
+    }
+};
+
 struct HammingLoss {
     int m;
     double operator()(int s, int f) const { return static_cast<double>(m - s + f); }

@@ -51,9 +51,10 @@ def enumerate_all(u, pairs, w, truth, loss="f1", tie=1e-9):
     return _core.exhaustive_oracle(u, pairs, w, truth, loss, tie, smallest, largest), smallest, largest
 
 
-def exact(u, pairs, w, truth, tol=1e-9, node_limit=10**6, start=None):
+def exact(u, pairs, w, truth, tol=1e-9, node_limit=10**6, start=None, group_limit=0):
+    """With a limit, bounds decide labels and groups up to it are listed; without, cuts do all the work."""
     y = np.zeros_like(truth) if start is None else start.copy()
-    return _core.f_score_oracle(u, pairs, w, truth, tol, node_limit, y), y
+    return _core.f_score_oracle(u, pairs, w, truth, tol, node_limit, group_limit, y), y
 
 
 def paper(u, pairs, w, truth, *, upwards=False):
@@ -106,8 +107,9 @@ def test_marginals_are_differences_of_maxima(rng, family):
 def test_exact_oracle_equals_enumeration(rng, family, n_labels):
     u, pairs, w, truth = instances(rng, family, n_labels, n=120 if n_labels < 12 else 40)
     best, *_ = enumerate_all(u, pairs, w, truth)
-    for start in (None, truth, (rng.random(truth.shape) < 0.5).astype(np.uint8)):
-        answer, y = exact(u, pairs, w, truth, start=start)
+    starts = (None, truth, (rng.random(truth.shape) < 0.5).astype(np.uint8))
+    for start, limit in [(start, 0) for start in starts] + [(None, 1), (None, 12)]:
+        answer, y = exact(u, pairs, w, truth, start=start, group_limit=limit)
         np.testing.assert_allclose(answer["lower"], best, atol=1e-8)
         assert np.all(answer["upper"] >= best - 1e-9)
         assert np.all(answer["upper"] <= best + 1e-8)
@@ -118,8 +120,29 @@ def test_exact_oracle_equals_enumeration(rng, family, n_labels):
 def test_exact_oracle_equals_enumeration_with_fourteen_labels(rng):
     u, pairs, w, truth = instances(rng, "near ties", 14, n=12)
     best, *_ = enumerate_all(u, pairs, w, truth)
-    answer, _ = exact(u, pairs, w, truth)
-    np.testing.assert_allclose(answer["lower"], best, atol=1e-8)
+    for limit in (0, 14):
+        answer, _ = exact(u, pairs, w, truth, group_limit=limit)
+        np.testing.assert_allclose(answer["lower"], best, atol=1e-8)
+
+
+def test_many_small_groups_of_attraction(rng):
+    """Chains and triangles: listed group by group, the counts added up."""
+    pairs = np.array([(0, 1), (1, 2), (3, 4), (4, 5), (3, 5), (6, 7), (8, 9), (9, 10), (10, 11)], dtype=np.int32)
+    u = 0.2 * rng.normal(size=(150, 13)) - 0.1
+    w = rng.random(len(pairs)) * 0.2
+    truth = (rng.random(u.shape) < 0.3).astype(np.uint8)
+    truth[rng.random(u.shape) < 0.05] = 2
+    best, *_ = enumerate_all(u, pairs, w, truth)
+    answer, y = exact(u, pairs, w, truth, group_limit=4)
+    assert not answer["cuts"].any()
+    np.testing.assert_allclose(answer["lower"], best, atol=1e-12)
+    np.testing.assert_array_equal(answer["upper"], answer["lower"])
+    np.testing.assert_allclose(
+        [value_of(u[n], pairs, w, truth[n], y[n]) for n in range(len(u))], answer["lower"], atol=1e-12
+    )
+    cut, _ = exact(u, pairs, w, truth)
+    assert cut["cuts"].sum() > 150
+    np.testing.assert_allclose(cut["lower"], best, atol=1e-8)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -128,9 +151,10 @@ def test_unknown_labels_stay_off_and_out_of_the_loss(rng, family):
     truth[rng.random(truth.shape) < 0.3] = 2
     truth[5] = 2
     best, *_ = enumerate_all(u, pairs, w, truth)
-    answer, y = exact(u, pairs, w, truth, start=np.ones_like(truth))
-    assert not np.any(y[truth == 2])
-    np.testing.assert_allclose(answer["lower"], best, atol=1e-8)
+    for limit in (0, 12):
+        answer, y = exact(u, pairs, w, truth, start=np.ones_like(truth), group_limit=limit)
+        assert not np.any(y[truth == 2])
+        np.testing.assert_allclose(answer["lower"], best, atol=1e-8)
     assert best[5] == 0.0
     _, z = paper(u, pairs, w, truth)
     assert not np.any(z[truth == 2])
@@ -142,11 +166,14 @@ def test_pairs_of_weight_zero_change_nothing(rng):
     none, _ = exact(u, pairs[:0], np.zeros(0), truth)
     zeros, _ = exact(u, pairs, np.zeros(len(pairs)), truth)
     tiny, _ = exact(u, pairs, np.full(len(pairs), 1e-12), truth)
+    listed, _ = exact(u, pairs, np.full(len(pairs), 1e-12), truth, group_limit=12)
     best, *_ = enumerate_all(u, pairs[:0], np.zeros(0), truth)
     np.testing.assert_array_equal(none["lower"], zeros["lower"])
     np.testing.assert_allclose(none["lower"], best, atol=1e-12)  # sorting alone
     np.testing.assert_allclose(tiny["lower"], best, atol=1e-8)  # the envelope of planes
+    np.testing.assert_allclose(listed["lower"], best, atol=1e-10)
     assert not none["cuts"].any()
+    assert not listed["cuts"].any()
     assert tiny["cuts"].all()
 
 

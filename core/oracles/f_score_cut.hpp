@@ -6,7 +6,10 @@
 // solved exactly, or to a bracket lower <= max G <= upper where a limit on the work strikes. The problem is NP-hard: h
 // is concave in f, the number of false positives, and the best f of them may be a densest subgraph.
 //
-// Elimination. Labels without a positive pair leave the problem: H(s, f) = max over their choice of score + h takes the
+// Reduction. Labels that bounds decide leave the problem (f_score_reduction.hpp). If attraction joins only small groups
+// of what is left, listing their labellings solves it (f_score_groups.hpp). The rest of this file is for the others.
+//
+// Elimination. Labels that attract nobody any more leave, too: H(s, f) = max over their choice of score + h takes the
 // place of h for the connected rest. H is convex in s like h.
 //
 // Envelope. For slopes (b, l) one cut gives L = max S(y) + b s + l f, a plane above every cell (s, f):
@@ -26,14 +29,13 @@
 #include <vector>
 
 #include "core/control.hpp"
+#include "core/oracles/f_score_groups.hpp"
+#include "core/oracles/f_score_reduction.hpp"
 #include "core/oracles/graph_cut.hpp"
 #include "core/oracles/separable.hpp"
 #include "core/simd.hpp"
 
 namespace multimargin {
-
-// What is known of label i of a row.
-enum Truth : std::uint8_t { absent = 0, present = 1, unknown = 2 };
 
 struct Bracket {
     double lower = 0.0, upper = 0.0;
@@ -42,8 +44,14 @@ struct Bracket {
 
 class FScoreCut {
   public:
-    FScoreCut(int labels, std::span<const std::pair<int, int>> pairs, int node_limit)
-        : cut_(labels, pairs), node_limit_(node_limit) {}
+    // Groups of at most `group_limit` labels are listed; 0 turns off the reduction, too, and leaves all to the cuts.
+    FScoreCut(int labels, std::span<const std::pair<int, int>> pairs, int node_limit, int group_limit = 12)
+        : cut_(labels, pairs),
+          node_limit_(node_limit),
+          group_limit_(group_limit),
+          inverse_(2 * static_cast<std::size_t>(labels) + 1, 0.0) {
+        for (std::size_t k = 1; k < inverse_.size(); ++k) inverse_[k] = 1.0 / static_cast<double>(k);
+    }
 
     void set_weights(const double* w) { cut_.set_weights(w); }
 
@@ -52,22 +60,26 @@ class FScoreCut {
     Bracket solve(const double* u, const std::uint8_t* truth, double tol, std::uint8_t* y, Control* control = nullptr,
                   bool on_caller = true) {
         answer_ = {};
-        separate(u, truth);
-        nodes_ = cut_.nodes();
-        for (int l = 0; l < cut_.labels(); ++l)
-            if (truth[l] == unknown) y[l] = 0;
-        if (nodes_ == 0) {
-            const auto best = rest_.best(loss_, 0, 0);
-            rest_.write(best, y);
-            return {best.value, best.value, 0, 0};
+        reduced_.run(cut_, u, truth, group_limit_ > 0);
+        loss_ = {reduced_.m(), inverse_.data()};
+        const bool small = group();
+        if (groups_found_ == 0 || small) {
+            for (int i = 0; i < cut_.labels(); ++i)
+                y[reduced_.label_of(cut_, i)] = reduced_.state(i) == FScoreReduction::on;
+            const double value = reduced_.base() + list_groups(y);
+            return {value, value, 0, 0};
         }
+        separate();
         tabulate();
         answer_.lower = -infinity;
         offer_start(y);
         cut_.start(u_, largest_slope_);
         branch_and_bound(tol, control, on_caller);
-        for (int i = 0; i < nodes_; ++i) y[cut_.label_of(i)] = best_[i];
-        rest_.write(rest_.best(loss_, incumbent_.s, incumbent_.f), y);
+        for (int i = 0; i < cut_.labels(); ++i)
+            y[reduced_.label_of(cut_, i)] = reduced_.state(i) == FScoreReduction::on;
+        for (int i = 0; i < nodes_; ++i)
+            if (best_[i]) y[cut_.label_of(i)] = 1;
+        rest_.write(rest_.best(loss_, reduced_.s() + incumbent_.s, reduced_.f() + incumbent_.f), y);
         return answer_;
     }
 
@@ -88,40 +100,85 @@ class FScoreCut {
         int s, f;
     };
 
-    void separate(const double* u, const std::uint8_t* truth) {
+    // Finds the groups of open labels; those alone go to the rest. False: one of them is too large to be listed.
+    bool group() {
         rest_.clear();
-        for (int l : cut_.isolated())
-            if (truth[l] != unknown) rest_.add(u[l], l, truth[l] == present);
+        group_of_.assign(static_cast<std::size_t>(cut_.nodes()), -1);
+        members_.clear();
+        first_member_.assign(1, 0);
+        std::size_t largest = 0;
+        for (const int i : reduced_.left()) {
+            if (i < cut_.nodes() && group_of_[i] >= 0) continue;
+            const std::size_t first = members_.size();
+            members_.push_back(i);
+            if (i < cut_.nodes()) {
+                const int g = group_of_[i] = static_cast<int>(first_member_.size()) - 1;
+                for (std::size_t k = first; k < members_.size(); ++k)
+                    for (const auto& [j, weight] : cut_.neighbours(members_[k]))
+                        if (reduced_.state(j) == FScoreReduction::open && group_of_[j] < 0) {
+                            group_of_[j] = g;
+                            members_.push_back(j);
+                        }
+            }
+            if (members_.size() == first + 1) {
+                rest_.add(reduced_.own(i), reduced_.label_of(cut_, i), reduced_.is_true(i));
+                members_.pop_back();
+                if (i < cut_.nodes()) group_of_[i] = alone;
+            } else {
+                largest = std::max(largest, members_.size() - first);
+                first_member_.push_back(static_cast<int>(members_.size()));
+            }
+        }
         rest_.prepare();
-        const auto n = static_cast<std::size_t>(cut_.nodes());
-        u_.resize(n);
-        kind_.resize(n);
-        root_.assign(n, GraphCut::free_node);
+        groups_found_ = static_cast<int>(first_member_.size()) - 1;
+        return static_cast<int>(largest) <= group_limit_;
+    }
+
+    double list_groups(std::uint8_t* y) {
+        if (groups_found_ == 0) {
+            const auto best = rest_.best(loss_, reduced_.s(), reduced_.f());
+            rest_.write(best, y);
+            return best.value;
+        }
+        groups_.clear();
+        place_.resize(static_cast<std::size_t>(cut_.nodes()));
+        for (int g = 0; g < groups_found_; ++g) {
+            const auto group = std::span(members_).subspan(first_member_[g], first_member_[g + 1] - first_member_[g]);
+            const std::size_t k = group.size();
+            own_.clear();
+            is_true_.clear();
+            names_.clear();
+            for (std::size_t a = 0; a < k; ++a) {
+                place_[group[a]] = static_cast<int>(a);
+                own_.push_back(reduced_.own(group[a]));
+                is_true_.push_back(reduced_.is_true(group[a]));
+                names_.push_back(cut_.label_of(group[a]));
+            }
+            attraction_.assign(k * k, 0.0);
+            for (std::size_t a = 0; a < k; ++a)
+                for (const auto& [j, weight] : cut_.neighbours(group[a]))
+                    if (group_of_[j] == g && reduced_.state(j) == FScoreReduction::open)
+                        attraction_[a * k + static_cast<std::size_t>(place_[j])] = weight;
+            groups_.add(own_, attraction_.data(), is_true_, names_);
+        }
+        return groups_.solve(loss_, reduced_.s(), reduced_.f(), rest_, y);
+    }
+
+    // The nodes that are in groups, for the cuts; all others are off there.
+    void separate() {
+        nodes_ = cut_.nodes();
+        const auto n = static_cast<std::size_t>(nodes_);
+        u_.assign(n, 0.0);
+        kind_.assign(n, 0);
+        root_.assign(n, GraphCut::fixed_off);
         now_.resize(n);
         best_.resize(n);
         s_most_ = f_most_ = 0;
-        for (std::size_t i = 0; i < n; ++i) {
-            const int l = cut_.label_of(static_cast<int>(i));
-            u_[i] = u[l];
-            kind_[i] = truth[l] == present;
-            if (truth[l] == unknown)
-                root_[i] = GraphCut::fixed_off;
-            else
-                ++(kind_[i] ? s_most_ : f_most_);
-        }
-        loss_.m = rest_.true_labels() + s_most_;
-        leave_out_hopeless();
-    }
-
-    // Labels in no maximiser: even with all its pairs on, the label costs more than the loss can ever give for it,
-    // which is 0 for a true label and h(m, 1) - h(m, 0) for another.
-    void leave_out_hopeless() {
-        const double most = loss_.m > 0 ? 1.0 / (2.0 * loss_.m + 1.0) : 1.0;
-        for (std::size_t i = 0; i < u_.size(); ++i) {
-            const double gain = u_[i] + cut_.degree(static_cast<int>(i)) + (kind_[i] ? 0.0 : most);
-            if (root_[i] != GraphCut::free_node || gain >= -1e-9) continue;
-            root_[i] = GraphCut::fixed_off;
-            --(kind_[i] ? s_most_ : f_most_);
+        for (const int i : members_) {
+            u_[i] = reduced_.own(i);
+            kind_[i] = reduced_.is_true(i);
+            root_[i] = GraphCut::free_node;
+            ++(kind_[i] ? s_most_ : f_most_);
         }
     }
 
@@ -134,7 +191,8 @@ class FScoreCut {
         upper_.resize(table_.size());
         visits_.resize(table_.size());
         for (int s = 0; s <= s_most_; ++s)
-            for (int f = 0; f <= f_most_; ++f) H(s, f) = rest_.best(loss_, s, f).value;
+            for (int f = 0; f <= f_most_; ++f)
+                H(s, f) = reduced_.base() + rest_.best(loss_, reduced_.s() + s, reduced_.f() + f).value;
         // No cut changes beyond slopes that outweigh every label.
         largest_slope_ = 2.0;
         for (std::size_t i = 0; i < u_.size(); ++i)
@@ -337,10 +395,18 @@ class FScoreCut {
         open_.push_back({std::move(node.fixed), bound});
     }
 
+    static constexpr int alone = 1 << 30;
+
     GraphCut cut_;
-    int node_limit_, nodes_ = 0, s_most_ = 0, f_most_ = 0;
-    FScoreLoss loss_{0};
+    int node_limit_, group_limit_, nodes_ = 0, s_most_ = 0, f_most_ = 0, groups_found_ = 0;
+    std::vector<double> inverse_;
+    TabulatedFScoreLoss loss_{0, nullptr};
+    FScoreReduction reduced_;
     SeparableFScore rest_;
+    FScoreGroups groups_;
+    std::vector<int> group_of_, members_, first_member_, place_, names_;
+    std::vector<double> own_, attraction_;
+    std::vector<std::uint8_t> is_true_;
     std::vector<double> u_, table_, upper_;
     std::vector<int> visits_;
     std::vector<std::uint8_t> kind_, root_, now_, other_, best_;

@@ -42,6 +42,14 @@ class GraphCut {
     int label_of(int node) const { return label_of_[node]; }
     double degree(int node) const { return degree_[node]; }
 
+    struct Neighbour {
+        int node;
+        double weight;
+    };
+    std::span<const Neighbour> neighbours(int node) const {
+        return {arcs_.data() + first_[node], static_cast<std::size_t>(first_[node + 1] - first_[node])};
+    }
+
     void set_weights(const double* w) {
         bool same = true;
         for (std::size_t e = 0; e < pairs_.size(); ++e) {
@@ -49,14 +57,14 @@ class GraphCut {
             same &= (w[e] > 0) == (positive_[e] != 0);
         }
         if (!same) rebuild();
-        std::fill(degree_.begin(), degree_.end(), 0.0);
-        total_weight_ = 0.0;
-        for (std::size_t k = 0; k < edges_.size(); ++k) {
-            const double weight = weights_[pair_of_[k]];
-            degree_[edges_[k].first] += weight;
-            degree_[edges_[k].second] += weight;
-            total_weight_ += weight;
+        double total = 0.0;
+        for (std::size_t i = 0; i < degree_.size(); ++i) {
+            degree_[i] = 0.0;
+            for (int a = first_[i]; a < first_[i + 1]; ++a) degree_[i] += arcs_[a].weight = weights_[pair_of_[a]];
+            total += degree_[i];
         }
+        total_weight_ = 0.5 * total;
+        capacity_scale_ = 0.0;
     }
 
     // A new problem over the nodes: no flow, no supplies. Slopes given later to cut() must not exceed `largest_slope`
@@ -66,20 +74,14 @@ class GraphCut {
         for (double v : u) most = std::max(most, std::abs(v));
         const double reach = 2.0 * (most + largest_slope) + total_weight_ + 1e-30;
         scale_ = std::ldexp(1.0, 56 - std::max(-900, std::ilogb(reach) + 1));
-        capacity_.resize(edges_.size());
-        node_degree_.assign(label_of_.size(), 0);
-        for (std::size_t k = 0; k < edges_.size(); ++k) {
-            capacity_[k] = rounded(weights_[pair_of_[k]]);
-            node_degree_[edges_[k].first] += capacity_[k];
-            node_degree_[edges_[k].second] += capacity_[k];
-        }
+        if (capacity_scale_ != scale_) round_weights();
         base_.resize(label_of_.size());
         for (std::size_t i = 0; i < base_.size(); ++i) base_[i] = rounded(u[i]);
         flowing_.clear();
     }
 
     // Largest possible error of a cut's value.
-    double rounding() const { return static_cast<double>(label_of_.size() * 2 + edges_.size()) / scale_; }
+    double rounding() const { return static_cast<double>(label_of_.size() * 2 + arcs_.size()) / scale_; }
 
     // Maximiser of S(y) + sum of slopes[kind of i] y_i under the fixings (null: none), from the flow of the last call.
     void cut(const std::uint8_t* kind, std::span<const double> slopes, const std::uint8_t* fixed, Ties ties,
@@ -118,7 +120,7 @@ class GraphCut {
         for (std::size_t i = 0; i < u.size(); ++i)
             if (y[i])
                 for (int a = first_[i]; a < middle_[i]; ++a)
-                    if (y[other_[a]]) sum += weights_[pair_of_[edge_[a]]];
+                    if (y[arcs_[a].node]) sum += arcs_[a].weight;
         return sum;
     }
 
@@ -126,6 +128,16 @@ class GraphCut {
     static constexpr std::uint8_t doubt = 2;
 
     Amount rounded(double value) const { return static_cast<Amount>(std::llrint(value * scale_)); }
+
+    void round_weights() {
+        capacity_scale_ = scale_;
+        capacity_.resize(arcs_.size());
+        node_degree_.resize(label_of_.size());
+        for (std::size_t i = 0; i < node_degree_.size(); ++i) {
+            node_degree_[i] = 0;
+            for (int a = first_[i]; a < first_[i + 1]; ++a) node_degree_[i] += capacity_[a] = rounded(arcs_[a].weight);
+        }
+    }
 
     // Settles nodes whose neighbours decide for them. gain_: with the neighbours on; open_: what doubtful ones may add.
     void propagate(Amount least, std::uint8_t* y) {
@@ -142,18 +154,18 @@ class GraphCut {
         for (int i : doubtful_) {
             open_[i] = 0;
             for (int a = first_[i]; a < first_[i + 1]; ++a) {
-                if (y[other_[a]] == 1) gain_[i] += capacity_[edge_[a]];
-                if (y[other_[a]] == doubt) open_[i] += capacity_[edge_[a]];
+                if (y[arcs_[a].node] == 1) gain_[i] += capacity_[a];
+                if (y[arcs_[a].node] == doubt) open_[i] += capacity_[a];
             }
         }
         for (int i : doubtful_) settle(i);
         for (std::size_t k = 0; k < settled_.size(); ++k) {
             const int i = settled_[k];
             for (int a = first_[i]; a < first_[i + 1]; ++a) {
-                const int j = other_[a];
+                const int j = arcs_[a].node;
                 if (y[j] != doubt) continue;
-                open_[j] -= capacity_[edge_[a]];
-                if (y[i] == 1) gain_[j] += capacity_[edge_[a]];
+                open_[j] -= capacity_[a];
+                if (y[i] == 1) gain_[j] += capacity_[a];
                 settle(j);
             }
         }
@@ -167,9 +179,9 @@ class GraphCut {
             flow_capacity_.clear();
             for (int i : flowing_)
                 for (int a = first_[i]; a < middle_[i]; ++a)
-                    if (y[other_[a]] == doubt) {
-                        flow_edges_.emplace_back(place_[i], place_[other_[a]]);
-                        flow_capacity_.push_back(capacity_[edge_[a]]);
+                    if (y[arcs_[a].node] == doubt) {
+                        flow_edges_.emplace_back(place_[i], place_[arcs_[a].node]);
+                        flow_capacity_.push_back(capacity_[a]);
                     }
             flow_.set_graph(static_cast<int>(flowing_.size()), flow_edges_);
             flow_.restart(flow_capacity_);
@@ -202,13 +214,6 @@ class GraphCut {
                 label_of_.push_back(i);
             }
         }
-        edges_.clear();
-        pair_of_.clear();
-        for (std::size_t e = 0; e < pairs_.size(); ++e)
-            if (positive_[e]) {
-                edges_.emplace_back(node[pairs_[e].first], node[pairs_[e].second]);
-                pair_of_.push_back(static_cast<int>(e));
-            }
         const auto n = label_of_.size();
         degree_.resize(n);
         gain_.resize(n);
@@ -217,8 +222,10 @@ class GraphCut {
         // Neighbours: first those with a higher number, up to middle_, so that sums over pairs see each once.
         first_.assign(n + 1, 0);
         middle_.assign(n, 0);
-        for (auto& [a, b] : edges_) {
-            if (a > b) std::swap(a, b);
+        const auto ends = [&](std::size_t e) { return std::minmax(node[pairs_[e].first], node[pairs_[e].second]); };
+        for (std::size_t e = 0; e < pairs_.size(); ++e) {
+            if (!positive_[e]) continue;
+            const auto [a, b] = ends(e);
             ++first_[a + 1];
             ++first_[b + 1];
             ++middle_[a];
@@ -227,29 +234,31 @@ class GraphCut {
             first_[i + 1] += first_[i];
             middle_[i] += first_[i];
         }
-        other_.resize(2 * edges_.size());
-        edge_.resize(other_.size());
+        arcs_.resize(static_cast<std::size_t>(first_[n]));
+        pair_of_.resize(arcs_.size());
         std::vector<int> up(first_.begin(), first_.end() - 1), down(middle_);
-        for (std::size_t k = 0; k < edges_.size(); ++k) {
-            const auto [a, b] = edges_[k];
-            other_[up[a]] = b;
-            other_[down[b]] = a;
-            edge_[up[a]++] = edge_[down[b]++] = static_cast<int>(k);
+        for (std::size_t e = 0; e < pairs_.size(); ++e) {
+            if (!positive_[e]) continue;
+            const auto [a, b] = ends(e);
+            arcs_[up[a]].node = b;
+            arcs_[down[b]].node = a;
+            pair_of_[up[a]++] = pair_of_[down[b]++] = static_cast<int>(e);
         }
         flowing_.clear();
     }
 
     int labels_;
-    std::vector<std::pair<int, int>> pairs_, edges_;
+    std::vector<std::pair<int, int>> pairs_;
     std::vector<double> weights_, degree_;
     std::vector<std::uint8_t> positive_;
-    std::vector<int> label_of_, isolated_, pair_of_;
-    std::vector<int> first_, middle_, other_, edge_;  // neighbours of node i: [first_[i], first_[i + 1])
+    std::vector<int> label_of_, isolated_;
+    std::vector<int> first_, middle_, pair_of_;  // arcs of node i: [first_[i], first_[i + 1])
+    std::vector<Neighbour> arcs_;
     std::vector<int> doubtful_, settled_, flowing_, place_;
     std::vector<Amount> capacity_, node_degree_, base_, gain_, open_, flow_capacity_;
     std::vector<std::pair<int, int>> flow_edges_;
     std::vector<std::uint8_t> side_;
-    double total_weight_ = 0.0, scale_ = 1.0;
+    double total_weight_ = 0.0, scale_ = 1.0, capacity_scale_ = 0.0;
     MaxFlow flow_;
 };
 

@@ -39,7 +39,8 @@ class SeparableFScore {
     };
 
     // The best choice here when s2 true and f2 other labels are taken elsewhere.
-    Best best(const FScoreLoss& h, int s2, int f2) const {
+    template <class Loss>
+    Best best(const Loss& h, int s2, int f2) const {
         Best best;
         std::size_t f = surely_out_;
         for (std::size_t s = 0; s < in_sum_.size(); ++s) {

@@ -6,10 +6,10 @@
 // by the exact step: the derivative of D along it is decreasing and piecewise linear (theta_e = max(0, v_e)), its root
 // is found by safeguarded Newton steps.
 //
-// A pass is one call of the oracle for every row, in batches: the rows of a batch are scored at the same weights, on
-// any number of threads, and then visited one after the other. Passes over the cached planes alone follow, until they
-// have used up most of what the oracle found. Every few passes the batch is all rows: that gives P exactly, for the
-// certificate, at no extra cost. Nothing depends on the number of threads.
+// A pass is one call of the oracle for every row, in small batches: the rows of a batch are scored at the same weights,
+// on any number of threads, and then visited one after the other. Passes over the cached planes alone follow, until
+// they have used up most of what the oracle found. Every few passes the batch is all rows: that gives P exactly, for
+// the certificate, at no extra cost. Nothing depends on the number of threads.
 
 #include <algorithm>
 #include <cmath>
@@ -28,9 +28,40 @@ namespace multimargin {
 
 struct Plane {
     double loss = 0.0, weight = 0.0, value = 0.0;
-    int labels = 0;  // items: so many labels, then pairs, both ascending
-    int idle = 0;    // passes since the plane had a weight
+    int first = 0, labels = 0, size = 0;  // items of the row from `first` on: labels, then pairs, both ascending
+    int idle = 0;                         // passes since the plane had a weight
+    int padded() const { return (size + 3) / 4 * 4; }
+};
+
+// The planes of a row. Their items are places in the vector (scores of labels, weights of pairs, 0), of which a visit
+// sums up those of every plane: they lie in one piece, each plane padded to a multiple of four by the place of the 0.
+struct RowPlanes {
+    std::vector<Plane> planes;
     std::vector<std::int32_t> items;
+
+    std::span<const std::int32_t> labels(const Plane& plane) const {
+        return {items.data() + plane.first, static_cast<std::size_t>(plane.labels)};
+    }
+    std::span<const std::int32_t> pairs(const Plane& plane) const {
+        return {items.data() + plane.first + plane.labels, static_cast<std::size_t>(plane.size - plane.labels)};
+    }
+    bool same(const Plane& a, const Plane& b) const { return std::ranges::equal(labels(a), labels(b)); }
+    // Keeps the planes that `stays` accepts.
+    template <class Stays>
+    void keep(Stays&& stays) {
+        std::size_t kept = 0;
+        int end = 0;
+        for (std::size_t k = 0; k < planes.size(); ++k) {
+            if (!stays(k)) continue;
+            Plane plane = planes[k];
+            std::copy_n(items.begin() + plane.first, plane.padded(), items.begin() + end);
+            plane.first = end;
+            end += plane.padded();
+            planes[kept++] = plane;
+        }
+        planes.resize(kept);
+        items.resize(static_cast<std::size_t>(end));
+    }
 };
 
 template <RowMatrix X>
@@ -41,7 +72,7 @@ class SubmodularBlocks {
           params_(params),
           weights_(problem.x, problem.bias, problem.labels),
           v_(problem.pairs.size(), 0.0),
-          w_(problem.pairs.size(), 0.0),
+          first_pair_(weights_.chunks() * lanes<double>),
           planes_(static_cast<std::size_t>(problem.rows())),
           norm_(static_cast<std::size_t>(problem.rows())),
           upper_(norm_.size()),
@@ -49,7 +80,7 @@ class SubmodularBlocks {
           before_(norm_.size()),
           cached_gap_(norm_.size(), std::numeric_limits<double>::infinity()),
           proved_(norm_.size()),
-          scores_(weights_.chunks()),
+          scores_(weights_.chunks() + chunks_for(static_cast<Index>(v_.size()) + 1, lanes<double>)),
           change_(weights_.chunks()) {
         for (int l = 0; l < p_.labels; ++l) pairs_of_.emplace_back();
         for (std::size_t e = 0; e < p_.pairs.size(); ++e)
@@ -59,12 +90,11 @@ class SubmodularBlocks {
             norm_[n] = squared_norm(p_.x.row(n)) + p_.bias * p_.bias;
             std::vector<std::uint8_t> y(p_.truth_of(n), p_.truth_of(n) + p_.labels);
             for (auto& t : y) t = t == present;
-            planes_[n].push_back(make_plane(n, y.data()));
-            planes_[n][0].weight = 1.0;
+            add_plane(n, y.data()).weight = 1.0;
         }
         for (int t = 0; t < params.threads; ++t) {
             oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.node_limit);
-            spare_.emplace_back(weights_.chunks());
+            spare_.emplace_back(scores_.size());
         }
     }
 
@@ -77,11 +107,15 @@ class SubmodularBlocks {
             std::fill(y.begin(), y.end(), 0);
             const Index n = row[k];
             for (auto j = offsets[k]; j < offsets[k + 1]; ++j) y[labels[j]] = p_.truth_of(n)[labels[j]] != unknown;
-            Plane plane = make_plane(n, y.data());
-            if (plane.items == planes_[n][0].items) continue;
+            Plane& plane = add_plane(n, y.data());
+            auto& row_planes = planes_[n];
+            if (row_planes.same(plane, row_planes.planes[0])) {
+                row_planes.items.resize(static_cast<std::size_t>(plane.first));
+                row_planes.planes.pop_back();
+                continue;
+            }
             plane.weight = weight[k];
-            planes_[n][0].weight -= weight[k];
-            planes_[n].push_back(std::move(plane));
+            row_planes.planes[0].weight -= weight[k];
         }
         for (Index n = 0; n < p_.rows(); ++n) place(n);
         refresh_pairs();
@@ -96,7 +130,7 @@ class SubmodularBlocks {
         double scale = p_.total_cost() * (p_.loss == LossKind::hamming ? p_.labels : 1);
         double optimism = 0.5;  // gap at an evaluation / gap seen by the pass before it
         double last_gap = scale;
-        int next_evaluation = 1;
+        int next_evaluation = 4;  // and rarely: the pass after an evaluation works with answers for older weights
         for (int pass = 1;; ++pass) {
             rng.shuffle(std::span(order));
             // Far from the optimum an answer within a twentieth of the gap will do; so will it in the certificate.
@@ -106,8 +140,9 @@ class SubmodularBlocks {
             cached_passes(order, std::max(cached_goal * seen, 0.25 * params_.tol * scale), rng, control);
             const bool final_pass = pass >= params_.max_iter;
             Progress progress{.pass = pass, .time = control.elapsed()};
-            if (pass == next_evaluation || optimism * seen <= params_.tol * scale || final_pass || control.stopped()) {
-                if (pass >= next_evaluation) next_evaluation = 2 * pass;
+            const bool nearly_there = optimism * seen <= 1.5 * params_.tol * scale;
+            if (pass == next_evaluation || nearly_there || final_pass || control.stopped()) {
+                if (pass >= next_evaluation) next_evaluation = 3 * pass;
                 evaluate(in_order, std::min(oracle_tol, tolerance_for(optimism * seen, scale)), result, control);
                 scale = result.primal;
                 if (seen > 0) optimism = std::clamp((result.primal - result.dual) / seen, 0.1, 1.0);
@@ -137,63 +172,70 @@ class SubmodularBlocks {
         for (double& t : theta) t = std::max(t, 0.0);
         return theta;
     }
-    // visit(row, plane) for every plane in use except the true labels
+    // visit(row, weight, labels) for every plane in use except the true labels
     template <class Visit>
     void each_plane(Visit&& visit) const {
         for (Index n = 0; n < p_.rows(); ++n)
-            for (std::size_t k = 1; k < planes_[n].size(); ++k)
-                if (planes_[n][k].weight > 0) visit(n, planes_[n][k]);
+            for (const Plane& plane : std::span(planes_[n].planes).subspan(1))
+                if (plane.weight > 0) visit(n, plane.weight, planes_[n].labels(plane));
     }
 
   private:
-    static constexpr std::size_t batch = 32;       // rows whose oracles see the same weights
+    static constexpr std::size_t batch = 8;        // rows whose oracles see the same weights
     static constexpr int most_cached_passes = 20;  // after each pass of the oracle
     static constexpr int most_steps = 3;           // in a visit
-    static constexpr double cached_goal = 0.3;     // cached passes end at this part of the gap the oracle saw
+    static constexpr double cached_goal = 0.5;     // cached passes end at this part of the gap the oracle saw
     static constexpr std::size_t most_planes = 50;
     static constexpr int idle_passes = 3;
 
-    Plane make_plane(Index n, const std::uint8_t* y) const {
+    Plane& add_plane(Index n, const std::uint8_t* y) {
+        auto& [planes, items] = planes_[n];
         Plane plane;
         plane.loss = p_.loss_of(n, y);
+        plane.first = static_cast<int>(items.size());
         for (int l = 0; l < p_.labels; ++l)
-            if (y[l]) plane.items.push_back(l);
-        plane.labels = static_cast<int>(plane.items.size());
-        for (int k = 0; k < plane.labels; ++k)
-            for (auto [other, e] : pairs_of_[plane.items[k]])
-                if (y[other]) plane.items.push_back(e);
-        std::sort(plane.items.begin() + plane.labels, plane.items.end());
-        return plane;
+            if (y[l]) items.push_back(l);
+        plane.labels = static_cast<int>(items.size()) - plane.first;
+        for (int k = plane.first, end = plane.first + plane.labels; k < end; ++k)
+            for (auto [other, e] : pairs_of_[items[k]])
+                if (y[other]) items.push_back(first_pair_ + e);
+        std::sort(items.begin() + plane.first + plane.labels, items.end());
+        plane.size = static_cast<int>(items.size()) - plane.first;
+        items.resize(static_cast<std::size_t>(plane.first + plane.padded()), first_pair_ + static_cast<int>(v_.size()));
+        return planes.emplace_back(plane);
     }
 
-    double value_of(const Plane& plane, const ChunkVector<double>& u) const {
-        double sum = plane.loss;
-        const std::int32_t *item = plane.items.data(), *pairs = item + plane.labels, *end = item + plane.items.size();
-        for (; item < pairs; ++item) sum += u[*item];
-        for (; item < end; ++item) sum += w_[*item];
-        return sum;
+    static double value_of(const Plane& plane, const std::int32_t* items, const ChunkVector<double>& scores) {
+        double sum[4] = {plane.loss, 0.0, 0.0, 0.0};  // four chains of additions
+        for (const std::int32_t *item = items + plane.first, *end = item + plane.padded(); item < end; item += 4)
+            for (int k = 0; k < 4; ++k) sum[k] += scores[item[k]];
+        return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+
+    double* pair_scores() { return &scores_[first_pair_]; }
+    void set_pair(std::size_t e, double v) {
+        v_[e] = v;
+        scores_[first_pair_ + static_cast<Index>(e)] = p_.factor[e] * std::max(v, 0.0);
     }
 
     // Adds the contribution of a restored row to Theta, v and the loss.
     void place(Index n) {
         change_.clear();
         const double c = p_.cost[n];
-        const Plane& truth = planes_[n][0];
-        for (std::size_t k = 1; k < planes_[n].size(); ++k) {
-            const Plane& plane = planes_[n][k];
+        const auto& row = planes_[n];
+        const Plane& truth = row.planes[0];
+        for (const Plane& plane : std::span(row.planes).subspan(1)) {
             const double a = c * plane.weight;
             loss_ += a * plane.loss;
-            for (int i = 0; i < truth.labels; ++i) change_[truth.items[i]] += a;
-            for (int i = 0; i < plane.labels; ++i) change_[plane.items[i]] -= a;
-            for (std::size_t i = truth.labels; i < truth.items.size(); ++i)
-                v_[truth.items[i]] += a * p_.factor[truth.items[i]];
-            for (std::size_t i = plane.labels; i < plane.items.size(); ++i)
-                v_[plane.items[i]] -= a * p_.factor[plane.items[i]];
+            for (int l : row.labels(truth)) change_[l] += a;
+            for (int l : row.labels(plane)) change_[l] -= a;
+            for (int place : row.pairs(truth)) v_[place - first_pair_] += a * p_.factor[place - first_pair_];
+            for (int place : row.pairs(plane)) v_[place - first_pair_] -= a * p_.factor[place - first_pair_];
         }
         apply_change(n);
     }
     void refresh_pairs() {
-        for (std::size_t e = 0; e < v_.size(); ++e) w_[e] = p_.factor[e] * std::max(v_[e], 0.0);
+        for (std::size_t e = 0; e < v_.size(); ++e) set_pair(e, v_[e]);
     }
 
     void apply_change(Index n) {
@@ -283,13 +325,16 @@ class SubmodularBlocks {
     // Calls the oracle for these rows at the present weights, keeps what it finds. False: asked to leave.
     bool call_oracles(std::span<const std::int32_t> rows, OracleKind kind, double tol, bool must_finish,
                       Control& control) {
-        const int threads = std::min<int>(params_.threads, static_cast<int>(rows.size()));
+        // To start threads takes longer than to call the oracle for a batch with few labels.
+        const bool worth = rows.size() * static_cast<std::size_t>(p_.labels) >= 2000;
+        const int threads = worth ? std::min<int>(params_.threads, static_cast<int>(rows.size())) : 1;
         std::atomic<bool> left{false};
         parallel_for(threads, threads, control, [&](int t, bool on_caller) {
             RowOracle& oracle = oracles_[t];
             ChunkVector<double>& u = spare_[t];
             std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
-            oracle.set_weights(w_.data(), kind);
+            oracle.set_weights(pair_scores(), kind);
+            std::copy_n(pair_scores(), v_.size(), &u[first_pair_]);
             for (std::size_t k = static_cast<std::size_t>(t); k < rows.size(); k += threads) {
                 if (must_finish ? control.leave_unfinished(on_caller) : control.leave(on_caller)) {
                     left = true;
@@ -304,16 +349,16 @@ class SubmodularBlocks {
     void call_oracle(Index n, RowOracle& oracle, OracleKind kind, double tol, ChunkVector<double>& u,
                      std::vector<std::uint8_t>& y, Control& control, bool on_caller) {
         weights_.scores(n, u.chunks());
-        auto& planes = planes_[n];
+        auto& planes = planes_[n].planes;
         std::size_t best = 0;
         double mean = 0.0;
         for (std::size_t k = 0; k < planes.size(); ++k) {
-            planes[k].value = value_of(planes[k], u);
+            planes[k].value = value_of(planes[k], planes_[n].items.data(), u);
             mean += planes[k].weight * planes[k].value;
             if (planes[k].value > planes[best].value) best = k;
         }
         std::fill(y.begin(), y.end(), 0);
-        for (int i = 0; i < planes[best].labels; ++i) y[planes[best].items[i]] = 1;
+        for (int l : planes_[n].labels(planes[best])) y[l] = 1;
         const RowAnswer answer = oracle.solve(&u[0], p_.truth_of(n), kind, tol, y.data(), control, on_caller);
         proved_[n] = answer.proved;
         const double found = std::max(answer.lower, planes[best].value);
@@ -321,32 +366,29 @@ class SubmodularBlocks {
         upper_[n] = std::max(answer.upper, found) - planes[0].value;
         before_[n] = upper_[n] + planes[0].value - mean;
         if (answer.lower > planes[best].value + 1e-10) {
-            make_room(planes);
-            planes.push_back(make_plane(n, y.data()));
-            planes.back().value = answer.lower;
+            make_room(planes_[n]);
+            add_plane(n, y.data()).value = answer.lower;
         }
     }
 
     // Forgets planes that have had no weight for long, and the worst of them if there are too many.
-    static void make_room(std::vector<Plane>& planes) {
-        std::size_t kept = 1;
-        for (std::size_t k = 1; k < planes.size(); ++k) {
+    static void make_room(RowPlanes& row) {
+        auto& planes = row.planes;
+        row.keep([&](std::size_t k) {
             planes[k].idle = planes[k].weight > 0 ? 0 : planes[k].idle + 1;
-            if (planes[k].idle > idle_passes) continue;
-            if (kept != k) planes[kept] = std::move(planes[k]);
-            ++kept;
-        }
-        planes.resize(kept);
-        if (kept < most_planes) return;
+            return k == 0 || planes[k].idle <= idle_passes;
+        });
+        if (planes.size() < most_planes) return;
         std::size_t worst = 0;
-        for (std::size_t k = 1; k < kept; ++k)
+        for (std::size_t k = 1; k < planes.size(); ++k)
             if (planes[k].weight <= 0 && (worst == 0 || planes[k].value < planes[worst].value)) worst = k;
-        if (worst > 0) planes.erase(planes.begin() + static_cast<std::ptrdiff_t>(worst));
+        if (worst > 0) row.keep([&](std::size_t k) { return k != worst; });
     }
 
     // Moves weight between the planes of a row; returns the row's part of the gap over its planes before that.
     double visit(Index n, double enough) {
-        auto& planes = planes_[n];
+        auto& planes = planes_[n].planes;
+        const std::int32_t* items = planes_[n].items.data();
         if (planes.size() < 2) return 0.0;
         const double c = p_.cost[n];
         weights_.scores(n, scores_.chunks());
@@ -358,7 +400,7 @@ class SubmodularBlocks {
             for (std::size_t k = 0; k < planes.size(); ++k) {
                 Plane& plane = planes[k];
                 if (plane.weight == 0 && step > 0 && plane.value < bar) continue;  // it will hardly become the best
-                plane.value = value_of(plane, scores_);
+                plane.value = value_of(plane, items, scores_);
                 mean += plane.weight * plane.value;
                 if (plane.value > planes[best].value) best = k;
                 if (plane.weight > 0 && (worst == planes.size() || plane.value < planes[worst].value)) worst = k;
@@ -370,6 +412,7 @@ class SubmodularBlocks {
             if (!moved) change_.clear();
             moved = true;
             if (!shift(n, planes[best], planes[worst])) break;
+            if (planes[worst].weight > 0) break;  // these two are balanced now; the others are for the next visit
         }
         if (moved) apply_change(n);
         return gap;
@@ -380,10 +423,9 @@ class SubmodularBlocks {
         const double c = p_.cost[n], rise = to.value - from.value;
         if (!(rise > 0)) return false;
         differences_.clear();
-        compare(to, from, 0, to.labels, 0, from.labels);
+        compare(planes_[n].labels(to), planes_[n].labels(from));
         const std::size_t labels = differences_.size();
-        compare(to, from, to.labels, static_cast<int>(to.items.size()), from.labels,
-                static_cast<int>(from.items.size()));
+        compare(planes_[n].pairs(to), planes_[n].pairs(from));
         const double curvature = c * norm_[n] * static_cast<double>(labels);
         const auto pairs = std::span(differences_).subspan(labels);
         const double step = root(rise, curvature, c, pairs, from.weight);
@@ -397,8 +439,8 @@ class SubmodularBlocks {
             scores_[differences_[k].item] += amount * norm_[n];
         }
         for (const auto& d : pairs) {
-            v_[d.item] += step * c * p_.factor[d.item] * d.sign;
-            w_[d.item] = p_.factor[d.item] * std::max(v_[d.item], 0.0);
+            const auto e = static_cast<std::size_t>(d.item - first_pair_);
+            set_pair(e, v_[e] + step * c * p_.factor[e] * d.sign);
         }
         return true;
     }
@@ -408,17 +450,16 @@ class SubmodularBlocks {
         double sign;  // 1: only in `from`, -1: only in `to`
     };
 
-    void compare(const Plane& to, const Plane& from, int a, int a_end, int b, int b_end) {
-        while (a < a_end || b < b_end) {
-            if (b >= b_end || (a < a_end && to.items[a] < from.items[b])) {
-                differences_.push_back({to.items[a++], -1.0});
-            } else if (a >= a_end || from.items[b] < to.items[a]) {
-                differences_.push_back({from.items[b++], 1.0});
-            } else {
-                ++a;
-                ++b;
-            }
+    void compare(std::span<const std::int32_t> to, std::span<const std::int32_t> from) {
+        std::size_t a = 0, b = 0;
+        while (a < to.size() && b < from.size()) {
+            const std::int32_t p = to[a], q = from[b];
+            if (p != q) differences_.push_back(p < q ? Difference{p, -1.0} : Difference{q, 1.0});
+            a += p <= q;
+            b += q <= p;
         }
+        for (; a < to.size(); ++a) differences_.push_back({to[a], -1.0});
+        for (; b < from.size(); ++b) differences_.push_back({from[b], 1.0});
     }
 
     // Root in [0, most] of rise - curvature t - sum_e k s (max(0, v + t c k s) - max(0, v)), or `most`.
@@ -427,7 +468,8 @@ class SubmodularBlocks {
             double value = rise - curvature * t;
             slope = curvature;
             for (const auto& d : pairs) {
-                const double k = p_.factor[d.item] * d.sign, v = v_[d.item], now = v + t * c * k;
+                const auto e = static_cast<std::size_t>(d.item - first_pair_);
+                const double k = p_.factor[e] * d.sign, v = v_[e], now = v + t * c * k;
                 value -= k * (std::max(now, 0.0) - std::max(v, 0.0));
                 if (now > 0) slope += c * k * k;
             }
@@ -438,6 +480,7 @@ class SubmodularBlocks {
         double low = 0.0, high = most, t = curvature > 0 ? std::min(most, rise / curvature) : most;
         for (int k = 0; k < 60; ++k) {
             const double value = slope_at(t, slope);
+            if (std::abs(value) <= 1e-13 * rise) break;
             (value > 0 ? low : high) = t;
             double next = slope > 0 ? t + value / slope : 0.5 * (low + high);
             if (!(next > low && next < high)) next = 0.5 * (low + high);
@@ -457,16 +500,17 @@ class SubmodularBlocks {
     const SubmodularProblem<X>& p_;
     const SubmodularParams& params_;
     LabelWeights<X> weights_;
-    std::vector<double> v_, w_;
+    std::vector<double> v_;
+    int first_pair_;
     double loss_ = 0.0, claimed_primal_ = 0.0;
     bool fresh_ = false;
-    std::vector<std::vector<Plane>> planes_;
+    std::vector<RowPlanes> planes_;
     std::vector<double> norm_, upper_, claimed_, before_, cached_gap_;
     std::vector<std::uint8_t> proved_;
     std::vector<std::vector<std::pair<int, int>>> pairs_of_;
     std::vector<RowOracle> oracles_;
     std::vector<ChunkVector<double>> spare_;
-    ChunkVector<double> scores_, change_;
+    ChunkVector<double> scores_, change_;  // of the row that is visited
     std::vector<int> at_;
     std::vector<Difference> differences_;
 };

@@ -8,8 +8,9 @@
 //
 //   max_alpha  o'alpha - 1/2 |A_U alpha|^2 - 1/2 |max(0, -A_P alpha)|^2,   theta = (-A_U alpha, max(0, -A_P alpha)),
 //
-// is solved by exact pairwise steps. The next point lies between the best point so far and the master's, near the best:
-// this needs a fraction of the passes of the plain method. All of A is kept: passes x labels x features numbers.
+// is solved by exact pairwise steps. The next point lies between the best point so far and the master's: at the
+// master's if the stride is 1, which is BMRM; near the best with a small stride, which needs a fraction of the passes.
+// All of A is kept: passes x labels x features numbers.
 
 #include <algorithm>
 #include <cmath>
@@ -26,9 +27,11 @@ namespace multimargin {
 template <RowMatrix X>
 class SubmodularBundle {
   public:
-    SubmodularBundle(const SubmodularProblem<X>& problem, const SubmodularParams& params)
+    // stride in (0, 1]: of the way from the best point to the master's
+    SubmodularBundle(const SubmodularProblem<X>& problem, const SubmodularParams& params, double stride)
         : p_(problem),
           params_(params),
+          stride_(stride),
           weights_(problem.x, problem.bias, problem.labels),
           theta_(problem.pairs.size(), 0.0),
           w_(problem.pairs.size(), 0.0),
@@ -80,7 +83,6 @@ class SubmodularBundle {
         std::vector<double> unary, pair;
         double offset;
     };
-    static constexpr double stride = 0.1;  // of the way from the best point to the master's
     static constexpr int most_master_steps = 20000;
 
     // Calls every oracle at the present point; keeps the point if its objective is the best. The first pass is always
@@ -93,6 +95,8 @@ class SubmodularBundle {
         const int threads = params_.threads;
         parallel_for(threads, threads, control, [&](int t, bool on_caller) {
             ChunkVector<double> u(weights_.chunks());
+            oracles_[t].set_weights(w_.data(), p_.oracle);
+            oracles_[t].set_weights(w_.data(), OracleKind::exact);
             for (Index n = t; n < p_.rows(); n += threads) {
                 if (must_finish ? control.leave_unfinished(on_caller) : control.leave(on_caller)) {
                     left = true;
@@ -123,12 +127,10 @@ class SubmodularBundle {
 
     void call(Index n, RowOracle& oracle, const ChunkVector<double>& u, double tol, Control& control, bool on_caller) {
         auto* y = found_.data() + n * p_.labels;
-        oracle.set_weights(w_.data(), p_.oracle);
         const RowAnswer answer = oracle.solve(&u[0], p_.truth_of(n), p_.oracle, tol, y, control, on_caller);
         double upper = answer.upper;
         if (p_.oracle == OracleKind::paper) {
             std::vector<std::uint8_t> truth(y, y + p_.labels);
-            oracle.set_weights(w_.data(), OracleKind::exact);
             upper = oracle.solve(&u[0], p_.truth_of(n), OracleKind::exact, tol, truth.data(), control, on_caller).upper;
         }
         double own = 0.0;
@@ -245,13 +247,14 @@ class SubmodularBundle {
             if (alpha_[j] > 0)
                 for (std::size_t k = 0; k < target_.size(); ++k) target_[k] -= alpha_[j] * planes_[j].unary[k];
         double* now = weights_.values();
-        for (std::size_t k = 0; k < target_.size(); ++k) now[k] = best_[k] + stride * (target_[k] - best_[k]);
+        for (std::size_t k = 0; k < target_.size(); ++k) now[k] = best_[k] + stride_ * (target_[k] - best_[k]);
         for (std::size_t e = 0; e < theta_.size(); ++e)
-            theta_[e] = best_theta_[e] + stride * (std::max(v_[e], 0.0) - best_theta_[e]);
+            theta_[e] = best_theta_[e] + stride_ * (std::max(v_[e], 0.0) - best_theta_[e]);
     }
 
     const SubmodularProblem<X>& p_;
     const SubmodularParams& params_;
+    double stride_;
     LabelWeights<X> weights_;
     std::vector<double> theta_, w_, best_, best_theta_, target_;
     std::vector<RowOracle> oracles_;

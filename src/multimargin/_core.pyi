@@ -78,7 +78,7 @@ def fit_submodular(
     bias: float,
     hamming: bool,
     paper: bool,
-    bundle: bool,
+    bundle_stride: float | None,
     node_limit: int,
     start: tuple[Any, ...] | None,
     keep_planes: bool,
@@ -135,6 +135,7 @@ def f_score_oracle(
     truth: NDArray[np.uint8],
     tol: float,
     node_limit: int,
+    group_limit: int,
     y: NDArray[np.uint8],
 ) -> dict[str, Any]: ...
 def paper_oracle(

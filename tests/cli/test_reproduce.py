@@ -165,3 +165,26 @@ def test_label_cliques_run(run, data_home):
         assert result.code == 0
         (table,) = json.loads(result.out)
         assert table["rows"]
+
+
+def test_label_attraction_runs(run, data_home):
+    result = run("reproduce", "petterson2011", "--table", "fig1", "--small", "--json")
+    assert result.code == 0
+    (table,) = json.loads(result.out)
+    ours = {row["name"]: row["ours"] for row in table["rows"]}
+    assert ours["yeast, pairs"] == 45
+    assert ours["yeast, constant"] == pytest.approx(57.9, abs=0.1)
+    assert ours["yeast, 10%, SML, no intercept"] > ours["yeast, 10%, RML, no intercept"] + 5  # pairs stand in for it
+    assert {name.split(", ")[2] for name in ours if "10%" in name} == {"RML", "SML", "BR", "RAkEL", "MLkNN"}
+
+
+def test_published_oracle_is_no_better_than_the_exact_one(run, data_home):
+    result = run("reproduce", "petterson2011", "--table", "fig2", "--small", "--json")
+    assert result.code == 0
+    (table,) = json.loads(result.out)
+    ours = {row["name"]: row["ours"] for row in table["rows"]}
+    for k in (2, 10):
+        assert ours[f"objective error, iteration {k}"] >= 0
+        proved = 100 - ours[f"not proved, tighter test, iteration {k}"]
+        assert 100 - ours[f"not proved, iteration {k}"] <= proved <= 100 - ours[f"not optimal, iteration {k}"]
+    assert ours["objective error, iteration 10"] > 1

@@ -32,6 +32,8 @@ from multimargin.labels import LabelMatrix
 __all__ = ["SubmodularClassifier"]
 
 N_FOLDS = 3
+BUNDLE_STRIDE = {"bundle": 0.1, "bmrm": 1.0}
+"""How far from the best point so far to the one where the planes are lowest the next plane is taken."""
 
 
 class SubmodularClassifier(MultilabelClassifier):
@@ -70,8 +72,9 @@ class SubmodularClassifier(MultilabelClassifier):
     offset : {"none", "train", "cv"}, default="none"
         Whether one number is added to the scores of all labels after training, so that the mean F-score is largest: on
         the training rows, or on held-out rows of a 3-fold cross-validation.
-    solver : {"blocks", "bundle"}, default="blocks"
-        Block dual ascent, or the bundle method (BMRM), which is much slower and here for comparison.
+    solver : {"blocks", "bundle", "bmrm"}, default="blocks"
+        Block dual ascent; a bundle method with short steps; or BMRM, the bundle method of the paper, with its cutting
+        plane corrected. The last two are much slower and here for comparison.
     node_limit : int, default=500
         Nodes of the branch and bound after which an oracle call returns bounds in place of the exact maximum. The
         certificate stays valid; ``certificate_.oracle_exact`` says how often it happened.
@@ -167,7 +170,7 @@ class SubmodularClassifier(MultilabelClassifier):
         "loss": [StrOptions({"f1", "hamming"})],
         "oracle": [StrOptions({"exact", "paper"})],
         "offset": [StrOptions({"none", "train", "cv"})],
-        "solver": [StrOptions({"blocks", "bundle"})],
+        "solver": [StrOptions({"blocks", *BUNDLE_STRIDE})],
         "node_limit": [Interval(Integral, 1, None, closed="left")],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
@@ -222,8 +225,8 @@ class SubmodularClassifier(MultilabelClassifier):
 
     def _check_problem(self, problem: Problem) -> None:
         self._pairs = choose_pairs(self.pairs, problem.labels, problem.costs.row)
-        if self.warm_start and self.solver == "bundle":
-            msg = "warm_start=True needs solver='blocks'; got solver='bundle'. Change one of them."
+        if self.warm_start and self.solver != "blocks":
+            msg = f"warm_start=True needs solver='blocks'; got solver={self.solver!r}. Change one of them."
             raise InputError(msg)
         if self.loss == "hamming" and self.oracle == "paper":
             msg = (
@@ -257,7 +260,7 @@ class SubmodularClassifier(MultilabelClassifier):
             bias=self._bias(),
             hamming=self.loss == "hamming",
             paper=self.oracle == "paper",
-            bundle=self.solver == "bundle",
+            bundle_stride=BUNDLE_STRIDE.get(self.solver),
             node_limit=self.node_limit,
             start=last[1] if self.warm_start and last is not None else None,
             keep_planes=self.warm_start,
@@ -379,8 +382,7 @@ def choose_pairs(pairs: Any, labels: LabelMatrix, weight: NDArray[Any]) -> Label
         first, second, count = upper.row, upper.col, upper.data
         usable = ~(constant[first] | constant[second]) & (count > 0)
         first, second, count = first[usable], second[usable], count[usable]
-        n = int(np.sum(~constant))
-        most = int(float(pairs) * n * (n - 1) / 2)
+        most = int(float(pairs) * labels.n_labels * (labels.n_labels - 1) / 2)
         order = np.lexsort((second, first, -count))[:most]
         columns = np.column_stack([first[order], second[order]])
     else:

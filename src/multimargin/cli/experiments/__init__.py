@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._common import Cell, Step
+from .label_attraction import few_features, published_oracle
 from .label_cliques import clique_count, clique_objective, clique_recovery, label_graphs
 from .output_kernels import kernel_or_threshold, label_kernels_compared, output_kernels, training_sizes
 from .shifted_labels import shifted_labels
@@ -29,4 +30,6 @@ EXPERIMENTS: dict[str, Callable[[dict[str, Any], Step], list[Cell]]] = {
     "clique-objective": clique_objective,
     "label-graphs": label_graphs,
     "clique-count": clique_count,
+    "few-features": few_features,
+    "published-oracle": published_oracle,
 }
