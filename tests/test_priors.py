@@ -185,6 +185,10 @@ def test_class_weights_of_constant_labels_are_one():
     assert priors.class_weights([[1, 0], [1, 0]], [0.2, 0.2]) == [{0: 1.0, 1: 1.0}] * 2
 
 
+def test_frequencies_may_be_off_by_rounding():
+    assert priors.class_weights([[1], [0]], np.nextafter([1.0], 2)) == [{0: 0.0, 1: 2.0}]
+
+
 def test_bad_frequencies_are_refused():
     with pytest.raises(InputError, match=r"range from -0.5 to 0.2"):
         priors.class_weights([[1, 0], [0, 1]], [0.2, -0.5])

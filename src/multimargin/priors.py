@@ -539,10 +539,10 @@ def _check_frequencies(q: NDArray[np.float64], names: Any = None) -> NDArray[np.
         wanted = "one number per label" if names is None else f"{len(names)} numbers, one per label"
         msg = f"label_frequencies must be {wanted}; got shape {q.shape}."
         raise InputError(msg)
-    if not np.all((q >= 0) & (q <= 1)):
+    if not np.all((q >= -ROUNDING) & (q <= 1 + ROUNDING)):
         msg = f"label_frequencies must lie in [0, 1]; they range from {q.min():.4g} to {q.max():.4g}."
         raise InputError(msg)
-    return q
+    return np.asarray(np.clip(q, 0.0, 1.0))
 
 
 def _aligned_frequencies(frequencies: Any, names: NDArray[Any]) -> NDArray[np.float64]:
