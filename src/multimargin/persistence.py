@@ -55,23 +55,13 @@ def storable_classes() -> dict[str, type]:
     from .estimators import REGISTRY, Certificate, CliqueCertificate, CliquePath, History
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
-    from .priors import LowRankPrior
+    from .priors import LabelFrequencies, LowRankPrior
     from .zero_shot import ZeroShotClassifier
 
-    plain = (
-        Certificate,
-        CliqueCertificate,
-        CliquePath,
-        History,
-        LabelForm,
-        LowRankPrior,
-        Polynomial,
-        Cosine,
-        ExpMinusOne,
-        Jaccard,
-    )
+    results = (Certificate, CliqueCertificate, CliquePath, History, LabelForm)
+    parameters = (LowRankPrior, LabelFrequencies, Polynomial, Cosine, ExpMinusOne, Jaccard)
     models = (*REGISTRY.values(), ZeroShotClassifier, RankSVM, OutputKernelLeastSquares)
-    return {cls.__name__: cls for cls in (*models, *plain)}
+    return {cls.__name__: cls for cls in (*models, *results, *parameters)}
 
 
 def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:
