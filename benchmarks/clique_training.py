@@ -12,6 +12,10 @@ the conjugate apart from the weights, as the theory asks. There is no certificat
 smoothing, after as many passes as ours needed, but at most ``--spdca-passes``.
 Scoring. All pairs of 20 labels, 10,000 rows, 4096 features, float32, against one matrix product of that shape, on one
 thread; CPU seconds, medians over rounds in which the contestants take turns.
+Sizes. All rows of mediamill (standardised features over the square root of their number), and EUR-Lex with its 100 most
+frequent labels (5,000 sparse features, unit rows): without edges, with the Chow-Liu tree, and with a learned graph of
+at most 100 pairs (budget 4, test of significance), lambda = 1e-3, two threads. Seconds of one run each, and the largest
+memory of the process so far, data included.
 
     MULTIMARGIN_DATA=... python benchmarks/clique_training.py --part training scoring
 """
@@ -29,10 +33,10 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
-from _common import interleaved, save
+from _common import clock, interleaved, memory, save
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, normalize
 
 from multimargin import CliqueClassifier, datasets
 from multimargin.estimators._clique_scores import Atoms, clique_scores
@@ -251,11 +255,49 @@ def scoring(options):
     ]
 
 
-PARTS = {"training": training, "scoring": scoring}
+def mediamill():
+    data = datasets.load("mediamill")
+    X = StandardScaler().fit_transform(np.asarray(data.X_train, dtype=np.float64))
+    return X / np.sqrt(X.shape[1]), data.Y_train
+
+
+def eurlex():
+    data = datasets.load("eurlex-4k")
+    frequent = np.argsort(-np.asarray(data.Y_train.sum(axis=0)).ravel(), kind="stable")[:100]
+    return normalize(data.X_train), data.Y_train[:, frequent]
+
+
+def sizes(options):
+    rows = []
+    graphs = {"none": {}, "chow-liu": {}, "learned": {"budget": 4, "max_cliques": 100}}
+    for name, load in (("mediamill", mediamill), ("eurlex-4k", eurlex)):
+        X, Y = load()
+        for graph, settings in graphs.items():
+            model = CliqueClassifier(1e3 / X.shape[0], graph=graph, n_jobs=2, random_state=0, **settings)
+            seconds, _ = clock(lambda model=model, X=X, Y=Y: model.fit(X, Y))
+            rows.append(
+                {
+                    "set": name,
+                    "rows x features x labels": f"{X.shape[0]} x {X.shape[1]} x {Y.shape[1]}",
+                    "graph": graph,
+                    "cliques": len(model.cliques_),
+                    "s": seconds,
+                    "passes": model.n_iter_,
+                    "gap": model.certificate_.relative_gap,
+                    "global gap": model.certificate_.global_relative_gap,
+                    "oracle exact": model.certificate_.oracle_exact,
+                    "peak memory, MB": memory("VmHWM") / 1e6,
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
+PARTS = {"training": training, "scoring": scoring, "sizes": sizes}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=["training", "scoring"])
     parser.add_argument("--sets", nargs="+", choices=["synthetic", "scene"], default=["synthetic", "scene"])
     parser.add_argument("--tol", type=float, default=0.01)
     parser.add_argument("--passes", type=int, default=2000)
