@@ -26,7 +26,6 @@ from multimargin.estimators._base import (
     row_blocks,
 )
 from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._weights import CellCosts
 from multimargin.labels import LabelMatrix
 
 __all__ = ["SubmodularClassifier"]
@@ -325,7 +324,7 @@ class SubmodularClassifier(MultilabelClassifier):
             if held_out.all() or not held_out.any():
                 continue
             model = clone(self).set_params(offset="none", warm_start=False, callback=None, verbose=0)
-            part = _part(problem, ~held_out)
+            part = problem.part(~held_out)
             if not part.costs.row.any():
                 continue
             model._check_problem(part)
@@ -469,17 +468,3 @@ def _truth(labels: LabelMatrix, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
     if labels.missing is not None:
         truth[labels.missing[rows].toarray().astype(bool)] = 2
     return np.ascontiguousarray(truth)
-
-
-def _part(problem: Problem, rows: NDArray[np.bool_]) -> Problem:
-    labels = problem.labels
-    part = LabelMatrix(
-        labels.positives[rows],
-        None if labels.missing is None else labels.missing[rows],
-        labels.names,
-        labels.form,
-        labels.values,
-    )
-    row = problem.costs.row[rows]
-    costs = CellCosts(row, problem.costs.positive, problem.costs.negative, None)
-    return Problem(problem.X[rows], part, costs, problem.n_jobs, problem.seed)
