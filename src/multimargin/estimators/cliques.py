@@ -165,8 +165,10 @@ class CliqueClassifier(MultilabelClassifier):
         :math:`W_T`.
     subset_intercept_ : ndarray of shape (n_subsets,)
         The part of the constant feature.
-    coef_ : ndarray of shape (n_labels, n_features), intercept_ : ndarray of shape (n_labels,)
+    coef_ : ndarray of shape (n_labels, n_features)
         Weights of the single labels, ``2 * subset_coef_``: the decision function of a model without cliques.
+    intercept_ : ndarray of shape (n_labels,)
+        The part of the constant feature, ``2 * subset_intercept_``.
     path_ : CliquePath
         How the model grew, round by round; None if the graph was given.
     certificate_ : CliqueCertificate
