@@ -7,6 +7,7 @@ holds them, and generated data with a known graph otherwise, and writes two pict
 import os
 
 import numpy as np
+import pandas as pd
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -14,17 +15,19 @@ from multimargin import CliqueClassifier, datasets, metrics, plots
 
 
 def load():
-    """Training and test rows, and the names of the labels."""
+    """Training and test rows; the columns of Y have the names of the labels."""
     if os.environ.get("MULTIMARGIN_DATA"):
         scene = datasets.load("scene")
-        return scene.X_train, scene.Y_train, scene.X_test, scene.Y_test, list(scene.label_names)
+        Y, Y_test = (pd.DataFrame(y.toarray(), columns=scene.label_names) for y in (scene.Y_train, scene.Y_test))
+        return scene.X_train, Y, scene.X_test, Y_test
     made = datasets.make_clique_labels(n_samples=3000, random_state=0)
-    return made.X[:2000], made.Y[:2000], made.X[2000:], made.Y[2000:], list(made.label_names)
+    Y = pd.DataFrame(made.Y, columns=made.label_names)
+    return made.X[:2000], Y[:2000], made.X[2000:], Y[2000:]
 
 
 def main():
     """Compare graphs, then draw the learned one."""
-    X, Y, X_test, Y_test, names = load()
+    X, Y, X_test, Y_test = load()
     shrink = FunctionTransformer(lambda Z: Z / np.sqrt(Z.shape[1]))
     C = 300 / X.shape[0]
     for title, options in {
@@ -38,8 +41,8 @@ def main():
         cliques = model[-1].cliques_
         loss = metrics.hamming_loss(Y_test, model.predict(X_test))
         print(f"{title:26s} {len(cliques):3d} cliques, {100 * loss:5.2f} % wrong labels")
-    for a, b in cliques:
-        print(f"  {names[a]} - {names[b]}")
+    for clique in cliques:
+        print("  " + " - ".join(clique))
     print(model[-1].certificate_)  # the gap for these cliques, and the gap over all candidates
     plots.label_graph(model[-1]).figure.savefig("label_graph.png", dpi=150)
     plots.clique_path(model[-1]).figure.savefig("clique_path.png", dpi=150)

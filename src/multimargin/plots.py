@@ -203,15 +203,16 @@ def label_attraction(model: Any, max_labels: int = 40, ax: Axes | None = None) -
 def label_graph(model: Any, max_labels: int = 100, ax: Axes | None = None) -> Axes:
     """Draw which labels depend on each other in a model with label cliques.
 
-    Lines join labels that share a clique, wider the larger its weights are: orange where the labels attract each other
-    on average over the training rows, blue where they exclude each other, grey for cliques of three labels or more.
+    Lines join labels that share a clique, wider the larger its weights are: orange where the labels attract each other,
+    blue where they exclude each other, grey where that changes from row to row (the mean coupling over the training
+    rows is smaller than its standard deviation) and for cliques of three labels or more.
     Labels without a clique stand below, or are counted if there are many.
 
     Parameters
     ----------
     model : estimator
-        A fitted model with ``cliques_``, ``clique_weights_``, ``clique_couplings_`` and ``label_names_``, such as a
-        CliqueClassifier.
+        A fitted model with ``cliques_``, ``clique_weights_``, ``clique_couplings_``, ``clique_coupling_spreads_`` and
+        ``label_names_``, such as a CliqueClassifier.
     max_labels : int, default=100
         Only the labels with the largest weights in all are drawn.
     ax : matplotlib Axes, optional
@@ -221,18 +222,21 @@ def label_graph(model: Any, max_labels: int = 100, ax: Axes | None = None) -> Ax
     -------
     matplotlib Axes
     """
-    if not all(hasattr(model, name) for name in ("cliques_", "clique_weights_", "clique_couplings_", "label_names_")):
+    needed = ("cliques_", "clique_weights_", "clique_couplings_", "clique_coupling_spreads_", "label_names_")
+    if not all(hasattr(model, name) for name in needed):
         msg = (
-            f"label_graph() draws a fitted model with label cliques (cliques_, clique_weights_, clique_couplings_, "
-            f"label_names_); got a {type(model).__name__}. Fit a CliqueClassifier first."
+            f"label_graph() draws a fitted model with label cliques ({', '.join(needed)}); got a "
+            f"{type(model).__name__}. Fit a CliqueClassifier first."
         )
         raise InputError(msg)
     names = model.label_names_.tolist()
     column = {name: k for k, name in enumerate(names)}
     edges: dict[tuple[int, int], tuple[float, int]] = {}
-    for clique, weight, coupling in zip(model.cliques_, model.clique_weights_, model.clique_couplings_, strict=True):
+    firm = np.abs(model.clique_couplings_) > model.clique_coupling_spreads_
+    signs = np.where(firm, np.sign(model.clique_couplings_), 0).astype(int)
+    for clique, weight, coupling in zip(model.cliques_, model.clique_weights_, signs.tolist(), strict=True):
         members = sorted(column[name] for name in clique)
-        sign = int(np.sign(coupling)) if len(members) == 2 else 0
+        sign = coupling if len(members) == 2 else 0
         for i, a in enumerate(members):
             for b in members[i + 1 :]:
                 edges[a, b] = max(edges.get((a, b), (0.0, 0)), (float(weight), sign), key=lambda edge: edge[0])
@@ -305,7 +309,7 @@ def clique_path(model: Any, ax: Axes | None = None) -> Axes:
 
 def _explain_signs(ax: Axes, signs: set[int]) -> None:
     """Say below the network what its colours mean."""
-    meaning = {1: "attract each other", -1: "exclude each other", 0: "in a clique of three or more"}
+    meaning = {1: "attract each other", -1: "exclude each other", 0: "it depends"}
     from matplotlib.lines import Line2D
 
     lines = [Line2D([], [], color=_sign_colour(sign, 0.8), linewidth=3) for sign in meaning if sign in signs]

@@ -428,6 +428,11 @@ def test_couplings_have_the_sign_of_the_dependence(rng):
     Y = np.column_stack([first, np.where(rng.random(400) < 0.9, first, 1 - first), np.where(first, 0, 1)])
     model = CliqueClassifier(graph=[(0, 1), (0, 2)], random_state=0).fit(X, Y)
     assert model.clique_couplings_[0] > 0 > model.clique_couplings_[1]
+    scores = X @ model.subset_coef_.T + model.subset_intercept_
+    pair = scores[:, model.subsets_.index((0, 1))]
+    np.testing.assert_allclose(
+        [model.clique_couplings_[0], model.clique_coupling_spreads_[0]], [pair.mean(), pair.std()], atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,8 @@ class CliqueClassifier(MultilabelClassifier):
         :math:`\eta` of each clique.
     clique_couplings_ : ndarray of shape (n_cliques,)
         Mean of :math:`W_c^\top x` over the training rows: above 0, the labels of a pair attract each other.
+    clique_coupling_spreads_ : ndarray of shape (n_cliques,)
+        Standard deviation of the same: where it is larger than the mean, attraction depends on the row.
     label_graph_ : networkx.Graph
         Labels and the pairs that share a clique; edges have ``weight`` and ``coupling``. Needs networkx.
     subsets_ : list of tuples
@@ -232,6 +234,7 @@ class CliqueClassifier(MultilabelClassifier):
     clique_weights_: NDArray[np.float64]
     clique_shares_: NDArray[np.float64]
     clique_couplings_: NDArray[np.float64]
+    clique_coupling_spreads_: NDArray[np.float64]
     subsets_: list[Clique]
     subset_coef_: NDArray[np.float64]
     subset_intercept_: NDArray[np.float64]
@@ -526,8 +529,8 @@ class CliqueClassifier(MultilabelClassifier):
         squares = np.einsum("td,td->t", W, W) / np.maximum(kappa, 1e-300) ** 2
         self.clique_weights_ = active.eta * np.sqrt(graph.scores(squares))
         own = [graph.positions[c] for c in graph.cliques]
-        mean = np.asarray(data.X.mean(axis=0)).ravel()
-        self.clique_couplings_ = self.subset_coef_[own] @ mean + self.subset_intercept_[own]
+        couplings = safe_sparse_dot(data.X, self.subset_coef_[own].T, dense_output=True) + self.subset_intercept_[own]
+        self.clique_couplings_, self.clique_coupling_spreads_ = couplings.mean(axis=0), couplings.std(axis=0)
         if self.warm_start:
             self._last = problem.labels.positives.shape, replace(active, residuals=NO_RESIDUALS)
 
