@@ -38,7 +38,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler, normalize
 
-from multimargin import CliqueClassifier, datasets
+from multimargin import CliqueClassifier, _core, datasets
 from multimargin.estimators._clique_scores import Atoms, clique_scores
 from multimargin.estimators._clique_training import CliqueData, FrankWolfe
 
@@ -227,7 +227,7 @@ def scoring(options):
     atoms = Atoms(
         np.repeat(np.arange(n), 3), np.full(3 * n, 0.2), rng.integers(2**K, size=(3 * n, 1)).astype(np.uint64)
     )
-    residuals = CliqueData(X, 1.0, K, labels, np.arange(K), 1, 0).residuals(atoms)
+    residuals = CliqueData(X, 1.0, K, labels, _core.CliqueLabels(**labels), np.arange(K), 1, 0).residuals(atoms)
     pairs = list(combinations(range(K), 2))
     subsets = [*((k,) for k in range(K)), *pairs]
     R = residuals.panel(subsets)

@@ -32,13 +32,6 @@ CliqueList clique_list(const nb::tuple& lists, std::size_t budget) {
     return cliques;
 }
 
-CliqueLabels clique_labels(Index rows, const nb::dict& labels) {
-    const auto left_out = nb::cast<Vector<std::uint8_t>>(labels["left_out"]);
-    return CliqueLabels(rows, left_out.shape(0), cell_list(labels["positives"], rows),
-                        cell_list(labels["missing"], rows), view(left_out),
-                        view(nb::cast<Vector<double>>(labels["cost"])));
-}
-
 template <class T>
 nb::object array_of(const std::vector<T>& values) {
     return new_array<T>({values.size()}, [&](T* out) { std::copy(values.begin(), values.end(), out); });
@@ -50,14 +43,14 @@ nb::tuple k_support_norm(Vector<double> a, std::size_t budget) {
     return nb::make_tuple(value, array_of(eta));
 }
 
-nb::dict fit_cliques(const Rows& rows, nb::dict labels, double bias, nb::tuple subsets, nb::tuple cliques,
+nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, nb::tuple subsets, nb::tuple cliques,
                      std::size_t budget, Vector<double> eta, const CliqueInference& inference, nb::object start,
                      int oracle_calls, bool pairwise, bool fixed_eta, double tol, int max_iter, int threads,
                      std::uint64_t seed, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
-            const CliqueLabels truth = clique_labels(x.rows(), labels);
+            if (truth.rows() != x.rows()) throw std::invalid_argument("labels do not fit the rows");
             const CliqueProblem<X> problem{x, bias, truth, subset_list(truth.size(), subsets),
                                            clique_list(cliques, budget)};
             const CliqueParams params{tol, max_iter, oracle_calls, pairwise, fixed_eta, threads, seed};
@@ -108,11 +101,10 @@ nb::dict fit_cliques(const Rows& rows, nb::dict labels, double bias, nb::tuple s
 
 // out: as many rows as there are rows with atoms, a column per subset.
 template <class T>
-void residuals(Index rows, nb::dict labels, nb::tuple subsets, Vector<std::int64_t> row, Vector<std::int64_t> first,
+void residuals(const CliqueLabels& truth, nb::tuple subsets, Vector<std::int64_t> row, Vector<std::int64_t> first,
                Vector<double> weight, Matrix<std::uint64_t> bits, int threads,
                nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
     PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
-    const CliqueLabels truth = clique_labels(rows, labels);
     const LabelSubsets list = subset_list(truth.size(), subsets);
     if (out.shape(0) != row.shape(0) || out.shape(1) != list.size()) throw std::invalid_argument("shapes differ");
     nb::gil_scoped_release release;
@@ -123,15 +115,26 @@ void residuals(Index rows, nb::dict labels, nb::tuple subsets, Vector<std::int64
 }  // namespace
 
 void bind_cliques(nb::module_& m) {
+    nb::class_<CliqueLabels>(m, "CliqueLabels")
+        .def(
+            "__init__",
+            [](CliqueLabels* self, nb::tuple positives, nb::object missing, Vector<std::uint8_t> left_out,
+               Vector<double> cost) {
+                const auto rows = static_cast<Index>(cost.shape(0));
+                new (self) CliqueLabels(rows, left_out.shape(0), cell_list(positives, rows), cell_list(missing, rows),
+                                        view(left_out), view(cost));
+            },
+            nb::arg("positives"), nb::arg("missing").none(), nb::arg("left_out").noconvert(),
+            nb::arg("cost").noconvert());
     m.def("k_support", &k_support_norm, nb::arg("a").noconvert(), nb::arg("budget"));
     m.def("fit_cliques", &fit_cliques, nb::arg("rows"), nb::arg("labels"), nb::arg("bias"), nb::arg("subsets"),
           nb::arg("cliques"), nb::arg("budget"), nb::arg("eta").noconvert(), nb::arg("inference"),
           nb::arg("start").none(), nb::arg("oracle_calls"), nb::arg("pairwise"), nb::arg("fixed_eta"), nb::arg("tol"),
           nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
     const auto def_residuals = [&]<class T>(T) {
-        m.def("clique_residuals", &residuals<T>, nb::arg("rows"), nb::arg("labels"), nb::arg("subsets"),
-              nb::arg("row").noconvert(), nb::arg("first").noconvert(), nb::arg("weight").noconvert(),
-              nb::arg("bits").noconvert(), nb::arg("threads"), nb::arg("out").noconvert());
+        m.def("clique_residuals", &residuals<T>, nb::arg("labels"), nb::arg("subsets"), nb::arg("row").noconvert(),
+              nb::arg("first").noconvert(), nb::arg("weight").noconvert(), nb::arg("bits").noconvert(),
+              nb::arg("threads"), nb::arg("out").noconvert());
     };
     def_residuals(float{});
     def_residuals(double{});

@@ -43,7 +43,7 @@ class CliqueLabels {
                  std::span<const std::uint8_t> left_out, std::span<const double> cost)
         : labels_(labels),
           words_((labels + 63) / 64),
-          cost_(cost),
+          cost_(cost.begin(), cost.end()),
           truth_(static_cast<std::size_t>(rows) * words_, 0),
           known_(truth_.size(), 0) {
         for (Index i = 0; i < rows; ++i) {
@@ -58,6 +58,7 @@ class CliqueLabels {
     }
 
     std::size_t size() const { return labels_; }
+    Index rows() const { return static_cast<Index>(cost_.size()); }
     std::size_t words() const { return words_; }
     const Word* truth(Index i) const { return truth_.data() + i * words_; }
     const Word* known(Index i) const { return known_.data() + i * words_; }
@@ -71,7 +72,7 @@ class CliqueLabels {
 
   private:
     std::size_t labels_, words_;
-    std::span<const double> cost_;
+    std::vector<double> cost_;
     std::vector<Word> truth_, known_;
 };
 

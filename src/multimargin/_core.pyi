@@ -287,10 +287,16 @@ def refine_linear_m3l(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+
+class CliqueLabels:
+    def __init__(
+        self, positives: Cells, missing: Cells | None, left_out: NDArray[np.uint8], cost: NDArray[np.float64]
+    ) -> None: ...
+
 def k_support(a: NDArray[np.float64], budget: int) -> tuple[float, NDArray[np.float64]]: ...
 def fit_cliques(
     rows: Rows,
-    labels: dict[str, Any],
+    labels: CliqueLabels,
     bias: float,
     subsets: tuple[NDArray[np.int64], NDArray[np.int32]],
     cliques: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]],
@@ -309,8 +315,7 @@ def fit_cliques(
     time_limit: float,
 ) -> dict[str, Any]: ...
 def clique_residuals(
-    rows: int,
-    labels: dict[str, Any],
+    labels: CliqueLabels,
     subsets: tuple[NDArray[np.int64], NDArray[np.int32]],
     row: NDArray[np.int64],
     first: NDArray[np.int64],

@@ -159,12 +159,8 @@ def atoms_of(rng, Y, each=2):
 
 def native_labels(Y, cost):
     cells = sp.csr_array(Y)
-    return {
-        "positives": (cells.indptr.astype(np.int64), cells.indices.astype(np.int32)),
-        "missing": None,
-        "left_out": np.zeros(Y.shape[1], np.uint8),
-        "cost": np.full(len(Y), float(cost)),
-    }
+    positives = cells.indptr.astype(np.int64), cells.indices.astype(np.int32)
+    return _core.CliqueLabels(positives, None, np.zeros(Y.shape[1], np.uint8), np.full(len(Y), float(cost)))
 
 
 def test_scores_are_norms_of_indicator_weights(rng):
@@ -172,7 +168,7 @@ def test_scores_are_norms_of_indicator_weights(rng):
     Y = rng.integers(0, 2, size=(12, 4))
     X = rng.normal(size=(12, 3))
     labellings, atoms = atoms_of(rng, Y)
-    residuals = AtomResiduals(atoms, native_labels(Y, 0.3), 12, np.float64, 1)
+    residuals = AtomResiduals(atoms, native_labels(Y, 0.3), np.float64, 1)
     cliques = [(0, 1), (1, 3), (0, 2, 3), (0, 1, 2, 3)]
     found, _ = clique_scores(X, 0.0, residuals, 4, cliques, False)
     for clique, value in zip(cliques, found, strict=True):
@@ -187,7 +183,7 @@ def test_complements_are_blind_to_pairs(rng):
     """All mass on the complement of the truth, the printed start, says nothing about any pair of labels."""
     Y = rng.integers(0, 2, size=(20, 4))
     bits = ((1 - Y) << np.arange(4)).sum(axis=1).astype(np.uint64)[:, None]
-    residuals = AtomResiduals(Atoms(np.arange(20), np.ones(20), bits), native_labels(Y, 1), 20, np.float64, 1)
+    residuals = AtomResiduals(Atoms(np.arange(20), np.ones(20), bits), native_labels(Y, 1), np.float64, 1)
     R = residuals.panel([(0,), (0, 1), (0, 1, 2)])
     assert np.all(np.abs(R[:, 0]) == 2)
     assert not R[:, 1].any()
@@ -461,6 +457,20 @@ def test_too_many_labels_to_enumerate(rng):
     Y = rng.integers(0, 2, size=(30, 26))
     with pytest.raises(InputError, match="at most 20 labels; Y has 26"):
         CliqueClassifier(inference="exhaustive").fit(X, Y)
+
+
+def test_too_few_rows_to_hold_any_out(small):
+    X, Y = small
+    with pytest.raises(InputError, match=r"validation_fraction=0.999 of 150 rows"):
+        CliqueClassifier(stopping="validation", validation_fraction=0.999).fit(X, Y)
+
+
+def test_too_few_cliques_for_the_global_gap(small):
+    with pytest.warns(
+        ConvergenceWarning, match="over all candidate cliques the relative duality gap is .* max_cliques"
+    ):
+        model = CliqueClassifier(stopping="gap", max_cliques=1, random_state=0).fit(*small)
+    assert model.certificate_.relative_gap <= model.tol < model.certificate_.global_relative_gap
 
 
 def test_cells_are_not_weighted(small):

@@ -15,7 +15,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from multimargin import _core
 from multimargin.estimators._clique_graph import Clique, CliqueGraph, subset_arrays
 
-__all__ = ["NO_RESIDUALS", "AtomResiduals", "Atoms", "Residuals", "clique_scores", "significance", "subset_norms"]
+__all__ = ["NO_RESIDUALS", "AtomResiduals", "Atoms", "Residuals", "SignificanceTest", "clique_scores", "subset_norms"]
 
 PANEL_BYTES = 64 * 2**20
 EXACT_SPREAD_FEATURES = 512
@@ -49,12 +49,11 @@ class Atoms:
 class AtomResiduals:
     """Residuals of distributions given as atoms."""
 
-    def __init__(self, atoms: Atoms, labels: dict[str, Any], n_rows: int, dtype: Any, threads: int):
+    def __init__(self, atoms: Atoms, labels: _core.CliqueLabels, dtype: Any, threads: int):
         self._rows, first = np.unique(atoms.row, return_index=True)
         self._first = np.append(first, len(atoms.row)).astype(np.int64)
         self._atoms = atoms
         self._labels = labels
-        self._n_rows = n_rows
         self._dtype = dtype
         self._threads = threads
 
@@ -68,7 +67,6 @@ class AtomResiduals:
         out = np.empty((len(self.rows), len(subsets)), dtype=self._dtype)
         atoms = self._atoms
         _core.clique_residuals(
-            rows=self._n_rows,
             labels=self._labels,
             subsets=subset_arrays(subsets),
             row=self.rows,
@@ -119,33 +117,37 @@ def clique_scores(
     return graph.scores(squares), 0.5 * float(squares[:n_labels].sum())
 
 
-def significance(
-    X: Any, bias: float, residuals: Residuals, cliques: Sequence[Clique], n_candidates: int, level: float, seed: int
-) -> NDArray[np.float64]:
-    r"""Return, for each clique, the ratio of its evidence to the threshold of a test; above 1 it is significant.
+class SignificanceTest:
+    r"""Tells of a clique whether it is significant.
 
     If the residuals of a clique had nothing to do with the features, :math:`q = \sum_i R_i x_i` would have the
     covariance :math:`V = \sum_i R_i^2 x_i x_i^\top`, and :math:`|q|^2 / \operatorname{tr} V` would be about a
     chi-squared variable over its degrees of freedom :math:`(\operatorname{tr} V)^2 / \|V\|_F^2`. The constant feature
     has a test of its own, with one degree of freedom: it would drown the others. A clique is significant if either
-    is. The level is shared between both tests of all candidates (Bonferroni).
+    is; the level is shared between the two.
     """
-    part = X[residuals.rows]
-    R = residuals.panel(cliques).astype(np.float64)
-    squares = _squared_norms(part, R)
-    norms = row_norms(part, squared=True).astype(np.float64)
-    rng = np.random.default_rng(seed)
-    share = level / (2 * n_candidates)
-    ratios = np.zeros(len(cliques))
-    for k in range(len(cliques)):
-        weight = R[:, k] ** 2
-        trace = float(weight @ norms)
-        if squares[k] > trace > 0:  # the threshold is above 1
-            freedom = trace**2 / _squared_frobenius(part, weight, rng)
-            ratios[k] = squares[k] / trace / (chi2.isf(share, freedom) / freedom)
-        if bias and weight.any():
-            ratios[k] = max(ratios[k], R[:, k].sum() ** 2 / weight.sum() / chi2.isf(share, 1))
-    return ratios
+
+    def __init__(self, X: Any, bias: float, residuals: Residuals, level: float, seed: int):
+        self._X = X if len(residuals.rows) == X.shape[0] else X[residuals.rows]
+        self._norms = row_norms(self._X, squared=True).astype(np.float64)
+        self._bias = bias
+        self._residuals = residuals
+        self._level = level / 2
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, clique: Clique) -> bool:
+        """Test one clique."""
+        R = self._residuals.panel([clique]).astype(np.float64)
+        weight = R[:, 0] ** 2
+        if not weight.any():
+            return False
+        if self._bias and R.sum() ** 2 > weight.sum() * chi2.isf(self._level, 1):
+            return True
+        square, trace = float(_squared_norms(self._X, R)[0]), float(weight @ self._norms)
+        if square <= trace:  # the threshold is above 1
+            return False
+        freedom = trace**2 / _squared_frobenius(self._X, weight, self._rng)
+        return bool(square * freedom > trace * chi2.isf(self._level, freedom))
 
 
 def _squared_frobenius(X: Any, weight: NDArray[np.float64], rng: np.random.Generator) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from multimargin import _core
 from multimargin.estimators._base import Problem
 from multimargin.estimators._clique_graph import Clique, CliqueGraph, candidate_cliques
-from multimargin.estimators._clique_scores import AtomResiduals, Atoms, Residuals, clique_scores, significance
+from multimargin.estimators._clique_scores import AtomResiduals, Atoms, Residuals, SignificanceTest, clique_scores
 from multimargin.estimators._monitor import Monitor
 
 __all__ = ["Active", "CliqueData", "FrankWolfe", "Generation", "Round", "Work", "first_shares"]
@@ -31,6 +32,7 @@ class CliqueData:
     bias: float
     n_labels: int
     labels: dict[str, Any]
+    native_labels: _core.CliqueLabels
     usable: NDArray[np.int64]
     threads: int
     seed: int
@@ -38,7 +40,7 @@ class CliqueData:
     @classmethod
     def of(cls, problem: Problem, constant: NDArray[np.bool_], bias: float) -> CliqueData:
         """Prepare a problem; constant labels are left out."""
-        labels = {
+        labels: dict[str, Any] = {
             "positives": problem.positives(),
             "missing": problem.missing(),
             "left_out": constant.astype(np.uint8),
@@ -49,6 +51,7 @@ class CliqueData:
             bias,
             problem.labels.n_labels,
             labels,
+            _core.CliqueLabels(**labels),
             np.flatnonzero(~constant),
             problem.n_jobs,
             problem.seed,
@@ -56,7 +59,7 @@ class CliqueData:
 
     def residuals(self, atoms: Atoms) -> AtomResiduals:
         """Return the dual residuals of distributions."""
-        return AtomResiduals(atoms, self.labels, self.X.shape[0], self.X.dtype, self.threads)
+        return AtomResiduals(atoms, self.native_labels, self.X.dtype, self.threads)
 
 
 @dataclass
@@ -141,7 +144,7 @@ class FrankWolfe:
         """Solve to a relative gap, starting from the last solution, whatever its cliques were."""
         result = _core.fit_cliques(
             rows=self.rows,
-            labels=self.data.labels,
+            labels=self.data.native_labels,
             bias=self.data.bias,
             subsets=graph.native_subsets(),
             cliques=graph.native_cliques(),
@@ -292,14 +295,8 @@ class Generation:
         # A score also counts what a clique adds to its single labels: the best ones need not be significant.
         promising = [candidates[k] for k in order[: TESTED_PER_PLACE * room] if scores[k] > 0]
         data = self.data
-        chosen: list[Clique] = []
-        for start in range(0, len(promising), room):
-            tested = promising[start : start + room]
-            evidence = significance(data.X, data.bias, active.residuals, tested, len(candidates), self.level, data.seed)
-            chosen += [c for c, ratio in zip(tested, evidence, strict=True) if ratio > 1]
-            if len(chosen) >= room:
-                break
-        return chosen[:room]
+        test = SignificanceTest(data.X, data.bias, active.residuals, self.level / len(candidates), data.seed)
+        return list(islice(filter(test, promising), room))
 
 
 def scaled_dual(linear: float, quadratic: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -383,6 +385,14 @@ class CliqueClassifier(MultilabelClassifier):
                 "inference='auto', which is exact wherever the graph allows it."
             )
             raise InputError(msg)
+        held_out = round(float(self.validation_fraction) * problem.labels.n_samples)
+        if self._fixed is None and self.stopping == "validation" and not 0 < held_out < problem.labels.n_samples:
+            msg = (
+                f"stopping='validation' needs rows to train on and rows to hold out: validation_fraction="
+                f"{self.validation_fraction} of {problem.labels.n_samples} rows leaves none for one of them. Change it, "
+                "give more rows, or use stopping='significance'."
+            )
+            raise InputError(msg)
         if self.loss == "softmax-margin" and self._fixed is not None:
             self._check_sums(CliqueGraph(K, tuple(self._fixed), self.features == "parity"))
         last = getattr(self, "_last", None)
@@ -442,7 +452,9 @@ class CliqueClassifier(MultilabelClassifier):
     def _learn(self, problem: Problem, data: CliqueData, work: Work, last: Active | None) -> Active:
         if self.stopping == "validation":
             split = MultilabelStratifiedShuffleSplit(
-                1, test_size=float(self.validation_fraction), random_state=problem.seed
+                1,
+                test_size=round(float(self.validation_fraction) * problem.labels.n_samples),
+                random_state=problem.seed,
             )
             rows, held_out = next(split.split(problem.labels.positives, problem.labels.positives))
             part = problem.part(rows)
@@ -550,6 +562,20 @@ class CliqueClassifier(MultilabelClassifier):
             over_all.dual,
             over_all.gap,
             over_all.relative_gap,
+        )
+
+    def _warn_unless_converged(self, solution: Solution) -> None:
+        certificate = self.certificate_
+        if certificate.converged or solution.status == "stopped" or certificate.relative_gap > self.tol:
+            super()._warn_unless_converged(solution)
+            return
+        warnings.warn(
+            f"CliqueClassifier solved the problem with its {len(self.cliques_)} cliques, yet over all candidate cliques "
+            f"the relative duality gap is {certificate.global_relative_gap:.2e} > tol {self.tol:.2e} (objective "
+            f"{certificate.primal:.6g}, lower bound {certificate.global_dual:.6g}). Increase max_cliques, max_iter or "
+            "time_limit, or use another rule for stopping.",
+            ConvergenceWarning,
+            stacklevel=3,
         )
 
     def _bias(self) -> float:
