@@ -103,7 +103,6 @@ class CliqueFrankWolfe {
           chunks_(q_.chunks()),
           kappa_(chunks_),
           change_(chunks_),
-          steps_(chunks_),
           atoms_(static_cast<std::size_t>(problem.x.rows())),
           norm_(atoms_.size()),
           hinge_(atoms_.size()),
@@ -291,7 +290,7 @@ class CliqueFrankWolfe {
             }
         }
         if (moved) {
-            add_change(i, cost);
+            q_.add_nonzero(i, change_, -cost);
             forget_unused(atoms);
         }
         return cost * first_gap;
@@ -321,7 +320,7 @@ class CliqueFrankWolfe {
         loss_ += cost * amount * loss_of(i, atoms, best);
         SubsetKernels::move(amount, curvature, kappa_.chunks(), centre.chunks(), chi(best), change_.chunks(),
                             s.scores.chunks(), chunks_);
-        add_change(i, cost);
+        q_.add_nonzero(i, change_, -cost);
         forget_unused(atoms);
         return cost * (answer.bound - mean);
     }
@@ -406,18 +405,6 @@ class CliqueFrankWolfe {
             if (atoms.weight[j] <= 0) forget(atoms, j, p_.labels.words());
     }
 
-    // q -= cost change_ x_i'
-    void add_change(Index i, double cost) {
-        at_.clear();
-        Chunk<double>* steps = steps_.chunks();
-        for (int k = 0; k < chunks_; ++k) {
-            if (!any(change_.chunks()[k] != 0)) continue;
-            steps[at_.size()] = -cost * change_.chunks()[k];
-            at_.push_back(k);
-        }
-        if (!at_.empty()) q_.add(i, at_.data(), static_cast<int>(at_.size()), steps);
-    }
-
     // q and the loss from the distributions alone.
     void recompute() {
         q_.clear();
@@ -432,7 +419,7 @@ class CliqueFrankWolfe {
             change_.clear();
             for (std::size_t j = 1; j < atoms.weight.size(); ++j)
                 for (int k = 0; k < chunks_; ++k) change_.chunks()[k] += atoms.weight[j] * (chi(j)[k] - chi(0)[k]);
-            add_change(i, p_.labels.cost(i));
+            q_.add_nonzero(i, change_, -p_.labels.cost(i));
         }
     }
 
@@ -499,14 +486,13 @@ class CliqueFrankWolfe {
     std::vector<double> eta_, best_eta_, best_weights_;
     LabelWeights<X> q_;
     int chunks_;
-    ChunkVector<double> kappa_, change_, steps_;
+    ChunkVector<double> kappa_, change_;
     std::vector<Atoms> atoms_;
     std::vector<double> norm_, hinge_, last_gap_;
     std::vector<std::uint8_t> proved_, rest_, resting_;
     std::vector<Scratch> scratch_;
     Buffer<Chunk<double>> expanded_;
     std::vector<double> values_;
-    std::vector<int> at_;
     double loss_ = 0.0;
     int last_evaluation_ = -3;
 };

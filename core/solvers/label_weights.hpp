@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/chunks.hpp"
 #include "core/memory.hpp"
 #include "core/solvers/row_kernels.hpp"
 
@@ -20,7 +21,8 @@ class LabelWeights {
           bias_(bias),
           labels_(labels),
           chunks_(chunks_for(labels, lanes<double>)),
-          state_(static_cast<std::size_t>(x.cols() + 1) * chunks_) {}
+          state_(static_cast<std::size_t>(x.cols() + 1) * chunks_),
+          steps_(chunks_) {}
 
     int chunks() const { return chunks_; }
     // scores: chunks() chunks
@@ -30,6 +32,16 @@ class LabelWeights {
     // Adds x_n step' for the chunks listed in `at`.
     void add(Index n, const int* at, int count, const Chunk<double>* steps) {
         Kernels::scatter(x_.row(n), state_.data(), chunks_, x_.cols(), bias_, at, count, steps);
+    }
+    // Adds factor x_n change', touching only the chunks of `change` that are not zero.
+    void add_nonzero(Index n, const ChunkVector<double>& change, double factor) {
+        at_.clear();
+        for (int k = 0; k < chunks_; ++k) {
+            if (!any(change.chunks()[k] != 0)) continue;
+            steps_.chunks()[at_.size()] = factor * change.chunks()[k];
+            at_.push_back(k);
+        }
+        if (!at_.empty()) add(n, at_.data(), static_cast<int>(at_.size()), steps_.chunks());
     }
     double squared_norm() const {
         double sum = 0.0;
@@ -63,6 +75,8 @@ class LabelWeights {
     double bias_;
     int labels_, chunks_;
     Buffer<Chunk<double>> state_;
+    ChunkVector<double> steps_;
+    std::vector<int> at_;
 };
 
 }  // namespace multimargin

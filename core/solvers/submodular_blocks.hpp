@@ -232,25 +232,10 @@ class SubmodularBlocks {
             for (int place : row.pairs(truth)) v_[place - first_pair_] += a * p_.factor[place - first_pair_];
             for (int place : row.pairs(plane)) v_[place - first_pair_] -= a * p_.factor[place - first_pair_];
         }
-        apply_change(n);
+        weights_.add_nonzero(n, change_, 1.0);
     }
     void refresh_pairs() {
         for (std::size_t e = 0; e < v_.size(); ++e) set_pair(e, v_[e]);
-    }
-
-    void apply_change(Index n) {
-        at_.clear();
-        for (int k = 0; k < change_.size(); ++k)
-            if (any(change_.chunks()[k] != 0)) at_.push_back(k);
-        if (at_.empty()) return;
-        if (static_cast<int>(at_.size()) == change_.size())
-            return weights_.add(n, at_.data(), change_.size(), change_.chunks());
-        Chunk<double> steps[64];
-        for (std::size_t first = 0; first < at_.size(); first += 64) {
-            const int count = static_cast<int>(std::min<std::size_t>(64, at_.size() - first));
-            for (int k = 0; k < count; ++k) steps[k] = change_.chunks()[at_[first + k]];
-            weights_.add(n, at_.data() + first, count, steps);
-        }
     }
 
     // One call of the oracle for every row, each followed by a visit; returns the gap it saw. After an evaluation the
@@ -414,7 +399,7 @@ class SubmodularBlocks {
             if (!shift(n, planes[best], planes[worst])) break;
             if (planes[worst].weight > 0) break;  // these two are balanced now; the others are for the next visit
         }
-        if (moved) apply_change(n);
+        if (moved) weights_.add_nonzero(n, change_, 1.0);
         return gap;
     }
 
@@ -511,7 +496,6 @@ class SubmodularBlocks {
     std::vector<RowOracle> oracles_;
     std::vector<ChunkVector<double>> spare_;
     ChunkVector<double> scores_, change_;  // of the row that is visited
-    std::vector<int> at_;
     std::vector<Difference> differences_;
 };
 

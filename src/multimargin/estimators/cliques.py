@@ -385,12 +385,12 @@ class CliqueClassifier(MultilabelClassifier):
                 "inference='auto', which is exact wherever the graph allows it."
             )
             raise InputError(msg)
-        held_out = round(float(self.validation_fraction) * problem.labels.n_samples)
-        if self._fixed is None and self.stopping == "validation" and not 0 < held_out < problem.labels.n_samples:
+        n = problem.labels.n_samples
+        if self._fixed is None and self.stopping == "validation" and not 0 < self._held_out(n) < n:
             msg = (
                 f"stopping='validation' needs rows to train on and rows to hold out: validation_fraction="
-                f"{self.validation_fraction} of {problem.labels.n_samples} rows leaves none for one of them. Change it, "
-                "give more rows, or use stopping='significance'."
+                f"{self.validation_fraction} of {n} rows leaves none for one of them. Change it, give more rows, or "
+                "use stopping='significance'."
             )
             raise InputError(msg)
         if self.loss == "softmax-margin" and self._fixed is not None:
@@ -451,12 +451,9 @@ class CliqueClassifier(MultilabelClassifier):
 
     def _learn(self, problem: Problem, data: CliqueData, work: Work, last: Active | None) -> Active:
         if self.stopping == "validation":
-            split = MultilabelStratifiedShuffleSplit(
-                1,
-                test_size=round(float(self.validation_fraction) * problem.labels.n_samples),
-                random_state=problem.seed,
-            )
-            rows, held_out = next(split.split(problem.labels.positives, problem.labels.positives))
+            Y = problem.labels.positives
+            split = MultilabelStratifiedShuffleSplit(1, test_size=self._held_out(Y.shape[0]), random_state=problem.seed)
+            rows, held_out = next(split.split(Y, Y))
             part = problem.part(rows)
             part_data = CliqueData.of(part, constant_labels(part.labels)[0], data.bias)
             trial = self._generation(part, part_data, problem.part(held_out))
@@ -570,13 +567,16 @@ class CliqueClassifier(MultilabelClassifier):
             super()._warn_unless_converged(solution)
             return
         warnings.warn(
-            f"CliqueClassifier solved the problem with its {len(self.cliques_)} cliques, yet over all candidate cliques "
-            f"the relative duality gap is {certificate.global_relative_gap:.2e} > tol {self.tol:.2e} (objective "
-            f"{certificate.primal:.6g}, lower bound {certificate.global_dual:.6g}). Increase max_cliques, max_iter or "
-            "time_limit, or use another rule for stopping.",
+            f"CliqueClassifier solved the problem for the cliques in the model ({len(self.cliques_)}), yet over all "
+            f"candidate cliques the relative duality gap is {certificate.global_relative_gap:.2e} > tol {self.tol:.2e} "
+            f"(objective {certificate.primal:.6g}, lower bound {certificate.global_dual:.6g}). Increase "
+            "max_cliques, max_iter or time_limit, or use another rule for stopping.",
             ConvergenceWarning,
             stacklevel=3,
         )
+
+    def _held_out(self, n_rows: int) -> int:
+        return round(float(self.validation_fraction) * n_rows)
 
     def _bias(self) -> float:
         return float(self.intercept_scaling) if self.fit_intercept else 0.0
