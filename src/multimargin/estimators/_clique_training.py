@@ -280,7 +280,7 @@ class Generation:
     ) -> list[Clique]:
         """Cliques to add, the best first; none if the rule says stop."""
         room = min(self.batch, self.max_cliques - len(active.graph.cliques))
-        if room <= 0:
+        if room <= 0 or not candidates:
             return []
         present = set(active.graph.cliques)
         order = [k for k in np.argsort(-scores, kind="stable").tolist() if candidates[k] not in present]
