@@ -27,8 +27,9 @@ nb::dict run(Engine& engine, Index rows, Index labels, const Call& call,
     M3LResult result;
     {
         nb::gil_scoped_release release;
-        if (start) engine.start_from(start);
-        result = run_passes(engine, rows, rows * labels, call.params, call.control);
+        if (start) engine.start_from(start, call.control);
+        result =
+            run_passes(engine, rows, rows * labels, start && call.params.passes_before == 0, call.params, call.control);
     }
     nb::dict out;
     out["primal"] = result.certificate.primal;

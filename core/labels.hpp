@@ -76,6 +76,11 @@ class LabelCells {
         return c;
     }
 
+    MULTIMARGIN_INLINE void prefetch(Index i) const {
+        __builtin_prefetch(positive_.data() + i * chunks_);
+        __builtin_prefetch(costs.row.data() + i);
+    }
+
     const CellList positives, missing;
     const CellCosts<T> costs;
 

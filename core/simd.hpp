@@ -64,6 +64,12 @@ template <class V>
 MULTIMARGIN_INLINE V lane_max(V a, V b) {
     return a > b ? a : b;
 }
+// Asks for the first cache lines of what is soon read; a long run goes on by itself.
+MULTIMARGIN_INLINE void prefetch_bytes(const void* begin, std::int64_t bytes) {
+    constexpr std::int64_t line = 64, enough = 8 * line;
+    const char* first = static_cast<const char*>(begin);
+    for (std::int64_t b = 0; b < bytes + line && b < enough; b += line) __builtin_prefetch(first + b);
+}
 // Whether any lane of a comparison is true.
 template <class M>
 MULTIMARGIN_INLINE bool any(M mask) {

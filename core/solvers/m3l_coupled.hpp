@@ -15,7 +15,8 @@
 #include "core/parallel.hpp"
 #include "core/prior.hpp"
 #include "core/solvers/m3l_linear.hpp"
-#include "core/solvers/row_kernels.hpp"
+#include "core/solvers/panels.hpp"
+#include "core/solvers/rows_ahead.hpp"
 
 namespace multimargin {
 
@@ -43,12 +44,14 @@ class CoupledEngine {
           upper_(labels.chunks()),
           lower_(labels.chunks()),
           moved_(static_cast<std::size_t>(width_)),
-          moves_(static_cast<std::size_t>(width_)) {
+          moves_(static_cast<std::size_t>(width_)),
+          ahead_(x, labels, norms_, static_cast<Index>(state_.size() * sizeof(Chunk<T>))) {
+        for (int k = 0; k < width_; k += 2) lines_.push_back(k);
         for (Index l = 0; l < labels.labels(); ++l) diagonal_.push_back(prior.diagonal(l));
         forget_thresholds();
     }
 
-    void start_from(const T* beta) {
+    void start_from(const T* beta, Control&) {
         Workspace w(*this);
         for (Index i = 0; i < x_.rows(); ++i) {
             open_row(i, w);
@@ -68,7 +71,7 @@ class CoupledEngine {
         lowest_.clear();
         double gap = 0.0;
         for (std::size_t first = 0; first < order.size() && !control.leave(true); first += batch)
-            gap += visit(order.subspan(first, std::min(batch, order.size() - first)), shrink, w);
+            gap += visit(order, first, std::min(first + batch, order.size()), shrink, w);
         for (Index l = 0; l < labels_.labels(); ++l) {
             upper_[l] = highest_[l] > 0 ? T(0.5) * highest_[l] : std::numeric_limits<T>::max();
             lower_[l] = lowest_[l] < 0 ? T(0.5) * lowest_[l] : -std::numeric_limits<T>::max();
@@ -171,10 +174,13 @@ class CoupledEngine {
 
     static constexpr std::size_t batch = 16;  // rows between two looks at the outside world
 
-    // One exact step in every label of each row, in turn; returns the rows' part of the gap before their steps.
-    MULTIMARGIN_SIMD double visit(std::span<const std::int32_t> rows, bool shrink, Workspace& w) {
+    // One exact step in every label of the rows order[first..last), in turn; returns their part of the gap before.
+    MULTIMARGIN_SIMD double visit(std::span<const std::int32_t> order, std::size_t first, std::size_t last, bool shrink,
+                                  Workspace& w) {
         double gap = 0.0;
-        for (const Index i : rows) {
+        for (std::size_t q = first; q < last; ++q) {
+            if constexpr (!is_dense<X>) prefetch(order, q);
+            const Index i = order[q];
             if (!active_[i]) continue;
             open_row(i, w);
             T* beta = beta_of(i);
@@ -192,6 +198,12 @@ class CoupledEngine {
             if (shrink && rests && !changed) active_[i] = 0;
         }
         return gap;
+    }
+
+    MULTIMARGIN_INLINE void prefetch(std::span<const std::int32_t> order, std::size_t q) const {
+        ahead_.prefetch(order, q, active_.data(), beta_.data(), labels_.chunks());
+        if (ahead_.far_state() && q + 1 < order.size() && active_[order[q + 1]])
+            ahead_.prefetch_state(order[q + 1], state_.data(), width_, lines_.data(), static_cast<int>(lines_.size()));
     }
 
     MULTIMARGIN_INLINE bool chunk_rests(const Workspace& w, int k, const T* beta) const {
@@ -268,6 +280,8 @@ class CoupledEngine {
     ChunkVector<T> upper_, lower_;
     std::vector<int> moved_;
     Buffer<Chunk<T>> moves_;
+    std::vector<int> lines_;  // every second chunk of the state: one in each cache line
+    RowsAhead<X> ahead_;
 };
 
 }  // namespace multimargin

@@ -44,8 +44,9 @@ struct M3LParams {
     int max_iter;
     int threads;
     std::uint64_t seed;
-    int passes_before;  // passes of another solver, which count
-    double patience;    // hand over when coordinate ascent would take more passes than this; infinite: never
+    int passes_before = 0;  // passes of another solver, which count
+    // hand over when coordinate ascent would take more passes than this
+    double patience = std::numeric_limits<double>::infinity();
 };
 
 struct Evaluation {
@@ -77,20 +78,23 @@ MULTIMARGIN_INLINE T step_length(T curvature) {
 //   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
 //   Evaluation evaluate(share, control)   exact P and D; reactivates variables whose share of the gap exceeds `share`
 
-// Passes that coordinate ascent still needs at its present rate: that of the estimated gap over the last half of its
-// passes, since the estimates are noisy.
+// Passes that coordinate ascent still needs, from the estimated gaps at half of its passes and now, which are noisy: at
+// first the gap falls by a factor a pass, later like a power of the passes.
 inline double passes_left(const std::vector<double>& estimates, double goal) {
-    const std::size_t span = estimates.size() / 2;
-    const double now = estimates.back(), before = estimates[estimates.size() - 1 - span];
+    constexpr std::size_t settled = 16;
+    const std::size_t passes = estimates.size(), span = passes / 2;
+    const double now = estimates.back(), before = estimates[passes - 1 - span];
     if (now <= goal) return 0.0;
-    const double rate = std::log(now / before) / static_cast<double>(span);
-    return rate < 0 ? std::log(goal / now) / rate : std::numeric_limits<double>::infinity();
+    if (now >= before) return std::numeric_limits<double>::infinity();
+    const double to_go = std::log(now / goal) / std::log(before / now);  // in halvings of the passes, or spans
+    return passes < settled ? to_go * static_cast<double>(span) : (std::exp2(to_go) - 1) * static_cast<double>(passes);
 }
 
+// warm: whether the engine starts at the solution of a problem much like this one.
 template <class Engine>
-M3LResult run_passes(Engine& engine, Index rows, Index cells, const M3LParams& params, Control& control) {
-    constexpr int first_evaluation = 4;
-    constexpr int passes_without_shrinking = 2;
+M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M3LParams& params, Control& control) {
+    const int first_evaluation = warm ? 1 : 4;
+    const int passes_without_shrinking = warm ? 1 : 2;
     constexpr int first_hand_over = 8;
     std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
     std::iota(order.begin(), order.end(), 0);

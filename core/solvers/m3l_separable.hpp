@@ -15,6 +15,7 @@
 #include "core/parallel.hpp"
 #include "core/solvers/m3l_linear.hpp"
 #include "core/solvers/panels.hpp"
+#include "core/solvers/rows_ahead.hpp"
 
 namespace multimargin {
 
@@ -39,7 +40,8 @@ class SeparableBlock {
           lower_(static_cast<std::size_t>(chunks)),
           highest_(chunks),
           lowest_(chunks),
-          panel_rows_(x, bias, chunks) {
+          panel_rows_(x, bias, chunks),
+          ahead_(x, labels, norms, static_cast<Index>(state_.size() * sizeof(Chunk<T>))) {
         forget_thresholds();
     }
 
@@ -53,7 +55,7 @@ class SeparableBlock {
         lowest_.clear();
         double gap = 0.0;
         for (std::size_t first = 0; first < order.size() && !control.leave(on_caller); first += batch)
-            gap += visit(order.subspan(first, std::min(batch, order.size() - first)), shrink);
+            gap += visit(order, first, std::min(first + batch, order.size()), shrink);
         set_thresholds();
         return gap;
     }
@@ -88,20 +90,29 @@ class SeparableBlock {
   private:
     static constexpr std::size_t batch = 64;  // rows between two looks at the outside world
 
-    // One exact step in every active label of each row; returns the rows' part of the gap before their steps.
-    MULTIMARGIN_SIMD double visit(std::span<const std::int32_t> rows, bool shrink) {
+    // One exact step in every active label of the rows order[first..last); returns their part of the gap before.
+    MULTIMARGIN_SIMD double visit(std::span<const std::int32_t> order, std::size_t first, std::size_t last,
+                                  bool shrink) {
         Chunk<T> gap{};
         if constexpr (is_dense<X>) {
-            for (std::size_t q = 0; q < rows.size(); q += quad)
-                visit_dense(rows.data() + q, static_cast<int>(std::min<std::size_t>(quad, rows.size() - q)), shrink,
-                            gap);
+            for (std::size_t q = first; q < last; q += quad)
+                visit_dense(order.data() + q, static_cast<int>(std::min<std::size_t>(quad, last - q)), shrink, gap);
         } else {
-            for (const Index i : rows)
-                if (active_[i]) visit_sparse(i, shrink, gap);
+            for (std::size_t q = first; q < last; ++q) {
+                ahead_.prefetch(order, q, active_.data(), beta_.data(), chunks_);
+                if (ahead_.far_state() && q + 1 < order.size()) prefetch_state(order[q + 1]);
+                if (active_[order[q]]) visit_sparse(order[q], shrink, gap);
+            }
         }
         double total = 0.0;
         for (int e = 0; e < lanes<T>; ++e) total += static_cast<double>(gap[e]);
         return total;
+    }
+
+    MULTIMARGIN_INLINE void prefetch_state(Index i) const {
+        int at[max_chunks];
+        const int count = list_chunks(active_[i], at);
+        if (count) ahead_.prefetch_state(i, state_.data(), chunks_, at, count);
     }
 
     MULTIMARGIN_INLINE void visit_sparse(Index i, bool shrink, Chunk<T>& gap) {
@@ -116,7 +127,8 @@ class SeparableBlock {
         for (int e = 0; e < count; ++e) {
             bool stays = false;
             const Chunk<T> change = step_chunk(i, at[e], scores[e], length, gap, stays);
-            if (stays) still_active |= std::uint64_t{1} << at[e];
+            if (!stays) continue;
+            still_active |= std::uint64_t{1} << at[e];
             if (!any(change != 0)) continue;
             steps[changes] = change;
             moved[changes++] = at[e];
@@ -185,19 +197,17 @@ class SeparableBlock {
         const Chunk<T> high = positive ? cost : zero, low = positive ? zero : -cost;
         Chunk<T>& beta = beta_[static_cast<std::size_t>(i * chunks_ + k)];
         const Chunk<T> old = beta, g = y - score, t = y * g;
-        gap += cost * lane_max(t, zero) - g * old;
+        gap += lane_max(g * high, g * low) - g * old;
         beta = lane_min(high, lane_max(low, old + g * length));
         const Chunk<T> change = beta - old;
-        // t restricted to the directions the box allows
-        const auto at_zero = (y * old <= zero), at_cost = (y * old >= cost);
-        Chunk<T> projected = at_cost ? lane_min(t, zero) : t;
-        projected = at_zero ? lane_max(t, zero) : projected;
-        projected = (at_zero & at_cost) ? zero : projected;
+        // A label that its exact step does not move is at the bound t pushes it to.
+        const auto moves = change != zero;
+        const Chunk<T> projected = moves ? t : zero;
         Chunk<T>&highest = highest_.chunks()[k], &lowest = lowest_.chunks()[k];
         highest = lane_max(highest, projected);
         lowest = lane_min(lowest, projected);
-        const auto rests = (at_zero & (t < lower_[k])) | (at_cost & (t > upper_[k])) | (at_zero & at_cost);
-        stays = any(change != 0) || !all(rests);
+        const auto firmly = (t < lower_[k]) | (t > upper_[k]) | (cost == zero);
+        stays = any(moves | ~firmly);
         return change;
     }
 
@@ -287,6 +297,7 @@ class SeparableBlock {
     Buffer<Chunk<T>> upper_, lower_;
     ChunkVector<T> highest_, lowest_;  // worst projected gradients of the running pass
     PanelRows<X> panel_rows_;
+    RowsAhead<X> ahead_;
 };
 
 template <RowMatrix X>
@@ -307,8 +318,8 @@ class SeparableEngine {
         }
     }
 
-    void start_from(const T* beta) {
-        for (auto& block : blocks_) block.start_from(beta);
+    void start_from(const T* beta, Control& control) {
+        for_blocks(control, [&](std::size_t b, bool) { blocks_[b].start_from(beta); });
     }
 
     double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {

@@ -272,7 +272,7 @@ def test_real_data_reaches_its_tolerance_on_both_layouts(data_home):
 
 def impatient(monkeypatch):
     """Hand every problem to the Newton finish as soon as it may take over."""
-    monkeypatch.setattr("multimargin.estimators._m3l_linear.NEWTON_PATIENCE", {"dense": 0.0, "sparse": 0.0})
+    monkeypatch.setattr("multimargin.estimators._m3l_linear.newton_patience", lambda n_features, sparse: 0.0)
 
 
 @pytest.mark.parametrize("name", PRIORS)
