@@ -3,7 +3,7 @@
 //
 // In single precision the scores of a row are sums of many large terms that cancel: with C = 10 and a singular R they
 // are off by thousandths, and a gap of 1e-4 may truly be 3e-4. A solver therefore believes its certificate only after
-// this.
+// this. The rounding of the Gram matrix itself stays; what it can do to P is estimated (GramRounding).
 
 #include "core/solvers/kernel_blocks.hpp"
 
@@ -73,5 +73,35 @@ inline void add_cell(ExactSums& sums, double beta, double cost, double target, d
     sums.linear += beta * target;
     sums.hinge += std::max(0.0, cost * (target - z - shift));
 }
+
+// How far P may move when the entries of the Gram matrix are rounded to T. The score of a row, sum_j w_j K_ij, is off by
+// about eps K_ii |w|. Where a cell is inside its box, at its margin, any error costs; elsewhere errors average out.
+template <class T>
+class GramRounding {
+  public:
+    void see(const SquareBlock<T>& block) {
+        for (Index a = 0; a < block.size(); ++a) largest_ = std::max(largest_, static_cast<double>(block.row(a)[a]));
+    }
+    // A label with these weights; costs: y c.
+    template <class W>
+    double of_label(const W* weights, const T* beta, const T* costs, Index rows) const {
+        double squares = 0.0, inside = 0.0, outside = 0.0;
+        for (Index i = 0; i < rows; ++i) {
+            const double w = static_cast<double>(weights[i]), b = std::abs(static_cast<double>(beta[i])),
+                         c = std::abs(static_cast<double>(costs[i]));
+            squares += w * w;
+            if (b > 0 && b < c)
+                inside += c;
+            else if (b > 0)
+                outside += c * c;
+        }
+        return 0.5 * std::numeric_limits<T>::epsilon() * largest_ * std::sqrt(squares) *
+               (mean_excess * inside + std::sqrt(outside));
+    }
+
+  private:
+    static constexpr double mean_excess = 0.4;  // of the positive part of a standard normal error
+    double largest_ = 0.0;                      // K_ii
+};
 
 }  // namespace multimargin

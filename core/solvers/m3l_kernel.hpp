@@ -76,6 +76,7 @@ class KernelEngine {
     void round(std::span<const std::int32_t> rows, Rng&, Control& control) {
         gram_.request(rows);
         block_.gather(gram_, rows, bias_, threads_, control);
+        rounding_.see(block_);
         for_labels(control, [&](Index l, int thread, bool on_caller) {
             moves_[l].clear();
             if (done_[l] || control.leave(on_caller)) return;
@@ -114,7 +115,14 @@ class KernelEngine {
         return total;
     }
 
+    double gram_rounding() const {
+        double total = 0.0;
+        for (Index l = 0; l < labels(); ++l)
+            total += rounding_.of_label(beta_.row(l), beta_.row(l), costs_.row(l), gram_.rows());
+        return total;
+    }
     bool rounds_off() const { return std::is_same_v<T, float> && tol_ < loose_tol; }
+    // Leaves the exact scores, rounded once, in place of those that have gathered the rounding of all rounds.
     Evaluation evaluate_exactly(double, Control& control) {
         LabelTable<double> beta(labels(), gram_.rows());
         for (Index l = 0; l < labels(); ++l) std::copy_n(beta_.row(l), gram_.rows(), beta.row(l));
@@ -128,7 +136,9 @@ class KernelEngine {
             for (Index i = 0; i < gram_.rows(); ++i) {
                 const double cost = static_cast<double>(costs_.row(l)[i]);
                 add_cell(sums, beta.row(l)[i], cost, cost > 0 ? 1.0 : -1.0, scores.row(l)[i], w);
+                scores_.row(l)[i] = static_cast<T>(scores.row(l)[i]);
             }
+            sums_[l] = t;
             total.primal += 0.5 * sums.cross + (bias > 0 ? 0.5 * w * w / bias : 0.0) + sums.hinge;
             total.dual += sums.linear - 0.5 * sums.cross - 0.5 * bias * t * t;
         }
@@ -244,6 +254,7 @@ class KernelEngine {
     std::vector<std::uint8_t> done_;
     MoveLists<T> moves_;
     SquareBlock<T> block_;
+    GramRounding<T> rounding_;
     std::vector<PairWorkspace<T>> workspaces_;
 };
 
@@ -251,14 +262,19 @@ class KernelEngine {
 //   Index next_block_size()                       rows it would like for the next round
 //   void round(rows, rng, control)                one round over these rows
 //   Evaluation evaluate(row_scores, control)      P and D; how much each row violates optimality
-//   bool rounds_off()                             whether rounding may show in them; then these are believed:
+//   double gram_rounding()                        about what the rounding of the Gram matrix does to P
+//   bool rounds_off()                             whether rounding may show in P and D; then these are believed:
 //   Evaluation evaluate_exactly(tol, control)     P of the model to return and the best D, in double precision
 //   void aim_at(tol)                              go on to a smaller gap
-// If rounding hides more than half of the tolerance, the status is max_iter before max_iter rounds: more precision is
-// needed.
+// If rounding hides more than half of the tolerance, or the gap no longer falls in single precision, the status is
+// max_iter before max_iter rounds: more precision is needed.
 template <class T, class Engine>
 M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& params, Control& control) {
     constexpr int most_attempts = 3;
+    constexpr double progress_made = 0.95, tolerated_rounding = 0.1;
+    const int most_idle = 50 + static_cast<int>(5 * rows / kernel_block_rows);  // rounds, five passes and more
+    double least = std::numeric_limits<double>::infinity();                    // relative gap
+    int least_round = 0;
     RowPicker<T> picker(rows, params.seed);
     Evaluation last{0.0, 0.0};
     double goal = params.tol;  // of the gap as it is seen through rounding
@@ -279,6 +295,10 @@ M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& par
             progress.dual = last.dual;
         }
         bool converged = progress.evaluated && last.gap() <= goal * last.primal, hopeless = false;
+        if (converged && engine.gram_rounding() > tolerated_rounding * params.tol * last.primal) {
+            converged = false;
+            hopeless = std::is_same_v<T, float>;
+        }
         if (converged && engine.rounds_off()) {
             const double seen = last.gap() / last.primal;
             last = engine.evaluate_exactly(params.tol, control);
@@ -289,6 +309,11 @@ M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& par
             hopeless = !converged && (hidden > 0.5 * params.tol || ++attempts == most_attempts);
             if (!converged) engine.aim_at(goal = std::min(goal, params.tol - 1.5 * hidden));
         }
+        if (progress.evaluated && last.gap() < progress_made * least * last.primal) {
+            least = last.gap() / last.primal;
+            least_round = round;
+        }
+        if (std::is_same_v<T, float> && !converged && round - least_round > most_idle) hopeless = true;
         progress.time = control.elapsed();
         const bool stop = control.tick(progress);
         if (hopeless) return {last, round, Status::max_iter};

@@ -176,6 +176,7 @@ class CoupledKernelEngine {
     void round(std::span<const std::int32_t> rows, Rng& rng, Control& control) {
         gram_.request(rows);
         block_.gather(gram_, rows, bias_, threads_, control);
+        rounding_.see(block_);
         open_block(rows);
         for (Index l = 0; l < labels() && !control.leave(true); ++l) move_label(l, rows);
         move_rows(rows, rng, control);
@@ -211,6 +212,19 @@ class CoupledKernelEngine {
         return best_;
     }
 
+    double gram_rounding() const {
+        double total = 0.0;
+        std::vector<double> weights(static_cast<std::size_t>(gram_.rows()));
+        for (Index l = 0; l < labels(); ++l) {
+            std::fill(weights.begin(), weights.end(), 0.0);
+            for (Index m = 0; m < labels(); ++m) {
+                const double r = static_cast<double>(reinterpret_cast<const T*>(R_.row(l))[m]);
+                for (Index i = 0; i < gram_.rows(); ++i) weights[i] += r * static_cast<double>(best_beta_.row(m)[i]);
+            }
+            total += rounding_.of_label(weights.data(), best_beta_.row(l), costs_.row(l), gram_.rows());
+        }
+        return total;
+    }
     bool rounds_off() const { return std::is_same_v<T, float>; }
     Evaluation evaluate_exactly(double tol, Control& control) {
         Evaluation best = exact_values(best_beta_, control);
@@ -415,6 +429,7 @@ class CoupledKernelEngine {
     std::vector<double> sums_, best_sums_;  // t
     std::vector<double> shifts_, worst_;
     SquareBlock<T> block_;
+    GramRounding<T> rounding_;
     PairWorkspace<T> workspace_;
     RowSweep<T> sweep_;
     Buffer<Chunk<T>> state_;  // H

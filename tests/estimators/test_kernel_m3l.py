@@ -198,7 +198,7 @@ def certificate_by_hand(model, X, Y, R, C, K):
 
 
 @pytest.mark.parametrize("name", PRIORS)
-@pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-8])
+@pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-5, 1e-8])
 def test_certificate_belongs_to_the_returned_model(rng, name, tol):
     X, Y = make_problem(rng, n=300)
     prior = make_priors(rng)[name]
@@ -357,3 +357,16 @@ def test_a_singular_prior_and_a_large_cost_have_a_true_certificate(rng):
         value = certificate_by_hand(model, X, Y, R, 10.0, pairwise.rbf_kernel(X, gamma=0.05))
         assert value == pytest.approx(model.certificate_.primal, rel=0.1 * tol)
         assert (value - model.certificate_.dual) / value <= 1.1 * tol
+
+
+@pytest.mark.parametrize("name", ["identity", "dense"])
+@pytest.mark.parametrize(("C", "gamma"), [(1e3, 1.0), (1e4, 0.01)])
+def test_large_costs_are_certified_truly_although_single_precision_cannot(rng, name, C, gamma):
+    """The first stalls in single precision; in the second, rounding the Gram matrix alone moves the gap by its size."""
+    X, Y = make_problem(rng, n=400)
+    prior = make_priors(rng)[name]
+    model = KernelM3L(C, gamma=gamma, prior=prior, tol=1e-3, random_state=0).fit(X, Y)
+    value = certificate_by_hand(model, X, Y, as_matrix(prior, 5), C, pairwise.rbf_kernel(X, gamma=gamma))
+    assert model.certificate_.converged
+    assert value == pytest.approx(model.certificate_.primal, rel=1e-4)
+    assert (value - model.certificate_.dual) / value <= 1.1e-3

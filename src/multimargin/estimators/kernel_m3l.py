@@ -22,7 +22,7 @@ from multimargin.priors import LowRankPrior
 
 __all__ = ["KernelM3L"]
 
-SINGLE_PRECISION_TOL = 1e-4
+SINGLE_PRECISION_TOL = 1e-5
 SINGLE_PRECISION_TOL_COUPLED = 1e-3  # R and the Gram matrix, rounded, move the optimum by a part of a smaller gap
 MIN_CACHED_ROWS = 64
 MIB = 2**20
@@ -91,8 +91,8 @@ class KernelM3L(M3L):
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
         :class:`multimargin.priors.LabelFrequencies` gives them the costs of label frequencies to expect in use.
     tol : float, default=1e-3
-        Relative duality gap at which training stops. From 1e-4 on (with a prior, 1e-3) the Gram matrix is kept in
-        single precision, below in double; also where rounding turns out to hide the gap.
+        Relative duality gap at which training stops. From 1e-5 on (with a prior, 1e-3) the Gram matrix is kept in
+        single precision, below in double; also where rounding turns out to hide the gap, as with very large C.
     max_iter : int, default=10000
         Largest number of rounds. A round works on 1024 rows, for all labels.
     time_limit : float, optional
