@@ -12,6 +12,12 @@ length, as is customary and as RCV1 comes; image features (dense rows) are taken
 correlation matrix of the labels, with its ten largest eigenvectors, and with these and the diagonal they leave.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/linear_m3l.py --priors --sets mediamill rcv1-pooled --repeats 3
+
+``--path`` trains along C = 2^-7, 2^-6 ... 2^3, each fit on its own and each from the last one (``warm_start``), and
+``--pictures`` draws the dual and the gap against time with R = I and with the correlation of the labels.
+
+    python benchmarks/linear_m3l.py --path --sets rcv1-pooled mediamill awa tmc2007 bibtex
+    python benchmarks/linear_m3l.py --pictures --sets mediamill rcv1-pooled
 """
 
 from __future__ import annotations
@@ -20,13 +26,14 @@ import argparse
 import json
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 from _common import RESULTS, clock, geometric_mean, interleaved, save
 from sklearn.preprocessing import normalize
 
-from multimargin import LinearM3L, datasets, priors
+from multimargin import LinearM3L, datasets, plots, priors
 
 TUNED = ["rcv1-pooled", "mediamill", "awa", "tmc2007", "bibtex"]
 HELD_OUT = ["medical", "eurlex-500"]
@@ -165,6 +172,42 @@ def race_priors(name, repeats):
     return {"set": name, **{f"{key}, CPU s": value for key, value in times.items()}, **ratios}
 
 
+def race_path(name, repeats):
+    """Seconds along a path of C, two threads: separate fits against a warm start from fit to fit."""
+    X, Y = load(name)
+    path = [2.0**k for k in range(-7, 4)]
+
+    def separate():
+        return sum(clock(partial(LinearM3L(C, n_jobs=2, random_state=0).fit, X, Y))[0] for C in path)
+
+    def warm():
+        model = LinearM3L(n_jobs=2, random_state=0, warm_start=True)
+        return sum(clock(partial(model.set_params(C=C).fit, X, Y))[0] for C in path)
+
+    times = interleaved({"separate": separate, "warm": warm}, repeats)
+    return {
+        "set": name,
+        "separate fits, s": times["separate"],
+        "warm start, s": times["warm"],
+        "share": times["warm"] / times["separate"],
+    }
+
+
+def draw(names):
+    """One picture: a row for each set, the dual and the gap without and with a dense prior."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(len(names), 2, figsize=(13, 4.2 * len(names)), squeeze=False, layout="constrained")
+    for name, row in zip(names, axes, strict=True):
+        X, Y = load(name)
+        for ax, (title, prior) in zip(row, {"R = I": None, "dense R": priors.from_labels(Y)}.items(), strict=True):
+            model = LinearM3L(prior=prior, tol=1e-4, n_jobs=2, random_state=0).fit(X, Y)
+            plots.convergence(model, ax=ax).set_title(f"{name}, {title}")
+    RESULTS.mkdir(exist_ok=True)
+    figure.savefig(RESULTS / "convergence.png", dpi=90)
+    print(f"written to {RESULTS / 'convergence.png'}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=TUNED + HELD_OUT)
@@ -172,10 +215,18 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sklearn", action="store_true", help="also race scikit-learn (slow)")
     parser.add_argument("--priors", action="store_true", help="compare priors instead")
+    parser.add_argument("--path", action="store_true", help="a path over C instead")
+    parser.add_argument("--pictures", action="store_true", help="draw convergence instead")
     parser.add_argument("--name", default="linear_m3l", help="name of the result file")
     options = parser.parse_args()
     if options.priors:
         save(f"{options.name}-priors", [race_priors(name, options.repeats) for name in options.sets], ["multimargin"])
+        return
+    if options.path:
+        save(f"{options.name}-path", [race_path(name, options.repeats) for name in options.sets], ["multimargin"])
+        return
+    if options.pictures:
+        draw(options.sets)
         return
     rows = [race(name, eps, options.repeats, options.sklearn) for eps in options.eps for name in options.sets]
     save(options.name, rows, ["multimargin", "liblinear-official", "scikit-learn", "numpy", "scipy"])

@@ -74,8 +74,8 @@ inline void add_cell(ExactSums& sums, double beta, double cost, double target, d
     sums.hinge += std::max(0.0, cost * (target - z - shift));
 }
 
-// How far P may move when the entries of the Gram matrix are rounded to T. The score of a row, sum_j w_j K_ij, is off by
-// about eps K_ii |w|. Where a cell is inside its box, at its margin, any error costs; elsewhere errors average out.
+// How far P may move when the entries of the Gram matrix are rounded to T. The score of a row, sum_j w_j K_ij, is off
+// by about eps K_ii |w|. Where a cell is inside its box, at its margin, any error costs; elsewhere errors average out.
 template <class T>
 class GramRounding {
   public:

@@ -273,7 +273,7 @@ M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& par
     constexpr int most_attempts = 3;
     constexpr double progress_made = 0.95, tolerated_rounding = 0.1;
     const int most_idle = 50 + static_cast<int>(5 * rows / kernel_block_rows);  // rounds, five passes and more
-    double least = std::numeric_limits<double>::infinity();                    // relative gap
+    double least = std::numeric_limits<double>::infinity();                     // relative gap
     int least_round = 0;
     RowPicker<T> picker(rows, params.seed);
     Evaluation last{0.0, 0.0};

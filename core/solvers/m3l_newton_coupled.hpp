@@ -4,7 +4,9 @@
 // The panel U has a column per column of P; one step length and one CG serve all labels, since |U|^2 ties them. tau and
 // theta stay the label's own: the dual along beta_k + theta_l (beta - beta_k)_l is the quadratic
 //   rise.theta - 1/2 theta' Q theta,   Q_lm = R_lm dV_l.dV_m,   dV = V(beta) - V(beta_k),
-// maximised over the box [0, 1]^L by coordinate ascent, so that one label that is not ready does not stop the others.
+// maximised over the box [0, 1]^L, so that one label that is not ready does not stop the others. tau stays at 0.1
+// until all labels are ready: a narrower smoothing of one would shorten the common step (mediamill to 1e-4: 97
+// iterations instead of 248).
 //
 // "Wide" (P of nearly full rank): products of X run over label batches, as for R = I, on panels U P' and V; the factor
 // is applied to panels, never row by row. One poor label spoils the common step length, so directions must be good:
@@ -21,6 +23,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "core/parallel.hpp"
@@ -28,28 +31,119 @@
 
 namespace multimargin {
 
-// max over theta in [0, 1]^n of rise.theta - 1/2 theta' Q theta, with theta = 0 where it is not allowed to move.
-inline Values maximise_in_box(const Values& rise, const std::vector<double>& Q, const std::vector<bool>& allowed) {
-    constexpr int max_sweeps = 100;
-    constexpr double small = 1e-2;  // any theta is feasible: accuracy only decides how much of the rise is taken
-    const std::size_t n = rise.size();
-    Values theta(n), slope(rise);
-    for (int sweep = 0; sweep < max_sweeps; ++sweep) {
-        double largest = 0.0;
-        for (std::size_t l = 0; l < n; ++l) {
-            if (!allowed[l]) continue;
-            const double curvature = Q[l * n + l];
-            const double goal = curvature > 0 ? theta[l] + slope[l] / curvature : slope[l] > 0 ? 1.0 : 0.0;
-            const double change = std::clamp(goal, 0.0, 1.0) - theta[l];
-            if (change == 0) continue;
-            theta[l] += change;
-            largest = std::max(largest, std::abs(change));
-            for (std::size_t m = 0; m < n; ++m) slope[m] -= change * Q[m * n + l];
-        }
-        if (largest < small) break;
+// max over theta in [0, 1]^n of rise.theta - 1/2 theta' Q theta, with theta = 0 where it is not allowed to move. Labels
+// that R ties closely may gain only together: coordinate ascent alone would hardly move them, nor their centre, for
+// ever. Conjugate gradients over those inside the box, up to its border, do; and where the Newton steps have converged,
+// the best common theta for all labels, from which this starts as well as from 0, is near 1.
+class BoxMaximum {
+  public:
+    BoxMaximum(const Values& rise, const std::vector<double>& Q, const std::vector<bool>& allowed)
+        : n_(rise.size()), rise_(rise), Q_(Q), allowed_(allowed) {
+        const Values alone = climb(0.0), together = climb(best_common());
+        theta_ = value(together) > value(alone) ? together : alone;
     }
-    return theta;
-}
+    const Values& theta() const { return theta_; }
+
+  private:
+    double value(const Values& theta) const {
+        double total = 0.0;
+        for (std::size_t l = 0; l < n_; ++l) {
+            if (theta[l] == 0) continue;
+            total += rise_[l] * theta[l];
+            for (std::size_t m = 0; m < n_; ++m) total -= 0.5 * theta[l] * Q_[l * n_ + m] * theta[m];
+        }
+        return total;
+    }
+    double best_common() const {
+        double rise = 0.0, curvature = 0.0;
+        for (std::size_t l = 0; l < n_; ++l) {
+            if (!allowed_[l]) continue;
+            rise += rise_[l];
+            for (std::size_t m = 0; m < n_; ++m) curvature += allowed_[m] ? Q_[l * n_ + m] : 0.0;
+        }
+        return rise <= 0 ? 0.0 : curvature > rise ? rise / curvature : 1.0;
+    }
+    Values climb(double start) {
+        constexpr int rounds = 20;
+        theta_.assign(n_, 0.0);
+        slope_ = rise_;
+        for (std::size_t l = 0; l < n_ && start > 0; ++l)
+            if (allowed_[l]) move(l, start);
+        sweep();
+        for (int round = 0; round < rounds && move_together(); ++round) sweep();
+        return theta_;
+    }
+    static constexpr double small = 1e-2;  // any theta is feasible: accuracy only decides how much of the rise is taken
+
+    void move(std::size_t l, double change) {
+        theta_[l] += change;
+        for (std::size_t m = 0; m < n_; ++m) slope_[m] -= change * Q_[m * n_ + l];
+    }
+    void sweep() {
+        constexpr int most = 100;
+        double largest = 1.0;
+        for (int pass = 0; pass < most && largest >= small; ++pass) {
+            largest = 0.0;
+            for (std::size_t l = 0; l < n_; ++l) {
+                if (!allowed_[l]) continue;
+                const double curvature = Q_[l * n_ + l];
+                const double goal = curvature > 0 ? theta_[l] + slope_[l] / curvature : slope_[l] > 0 ? 1.0 : 0.0;
+                const double change = std::clamp(goal, 0.0, 1.0) - theta_[l];
+                if (change == 0) continue;
+                move(l, change);
+                largest = std::max(largest, std::abs(change));
+            }
+        }
+    }
+    // Whether a step of all that are inside the box moved any of them noticeably.
+    bool move_together() {
+        std::vector<std::size_t> inside;
+        for (std::size_t l = 0; l < n_; ++l)
+            if (allowed_[l] && theta_[l] > 0 && theta_[l] < 1) inside.push_back(l);
+        const Values direction = solve(inside);
+        double length = 1.0, largest = 0.0;
+        for (std::size_t a = 0; a < inside.size(); ++a) {
+            const double t = theta_[inside[a]], d = direction[a];
+            if (d > 0) length = std::min(length, (1.0 - t) / d);
+            if (d < 0) length = std::min(length, -t / d);
+            largest = std::max(largest, std::abs(d));
+        }
+        for (std::size_t a = 0; a < inside.size(); ++a) {
+            const double goal = std::clamp(theta_[inside[a]] + length * direction[a], 0.0, 1.0);
+            move(inside[a], goal - theta_[inside[a]]);
+        }
+        return length * largest >= small;
+    }
+    // Q d = slope over these, roughly.
+    Values solve(const std::vector<std::size_t>& inside) const {
+        constexpr std::size_t most_steps = 50;
+        const std::size_t k = inside.size();
+        Values d(k), r(k), p, q(k);
+        for (std::size_t a = 0; a < k; ++a) r[a] = slope_[inside[a]];
+        p = r;
+        double rr = std::inner_product(r.begin(), r.end(), r.begin(), 0.0);
+        const double enough = 1e-6 * rr;
+        for (std::size_t step = 0; step < std::min(k, most_steps) && rr > enough; ++step) {
+            for (std::size_t a = 0; a < k; ++a) {
+                q[a] = 0.0;
+                for (std::size_t b = 0; b < k; ++b) q[a] += Q_[inside[a] * n_ + inside[b]] * p[b];
+            }
+            const double curvature = std::inner_product(p.begin(), p.end(), q.begin(), 0.0);
+            if (curvature <= 0) break;
+            for (std::size_t a = 0; a < k; ++a) d[a] += rr / curvature * p[a], r[a] -= rr / curvature * q[a];
+            const double next = std::inner_product(r.begin(), r.end(), r.begin(), 0.0);
+            for (std::size_t a = 0; a < k; ++a) p[a] = r[a] + next / rr * p[a];
+            rr = next;
+        }
+        return d;
+    }
+
+    std::size_t n_;
+    const Values& rise_;
+    const std::vector<double>& Q_;
+    const std::vector<bool>& allowed_;
+    Values theta_, slope_;
+};
 
 template <RowMatrix X>
 class CoupledNewton {
@@ -273,7 +367,7 @@ class CoupledNewton {
     }
     // theta per padded label
     Values best_theta(const std::vector<bool>& allowed) const {
-        const Values theta = maximise_in_box(rise_, Q_, allowed);
+        const Values theta = BoxMaximum(rise_, Q_, allowed).theta();
         Values all(label_space_.groups(), wide_ ? 0.0 : theta[0]);
         if (wide_) std::copy(theta.begin(), theta.end(), all.begin());
         return all;
@@ -291,10 +385,12 @@ class CoupledNewton {
         std::vector<bool> ready(groups());
         for (std::size_t l = 0; l < groups(); ++l) ready[l] = theta_[l] > 0.5;
         if (std::find(ready.begin(), ready.end(), true) == ready.end()) return;
+        const bool all_ready = std::find(ready.begin(), ready.end(), false) == ready.end();
         move_centre(best_theta(ready));
         for (std::size_t l = 0; l < tau_.size(); ++l) {
             const std::size_t g = wide_ ? l : 0;
-            if (g < groups() && ready[g]) tau_[l] = next_tau(tau_[l], Q_[g * groups() + g] < 0.25 * rise_[g]);
+            if (g < groups() && ready[g])
+                tau_[l] = next_tau(tau_[l], all_ready && Q_[g * groups() + g] < 0.25 * rise_[g]);
         }
         compute_gradient(control);
     }

@@ -294,6 +294,18 @@ def test_both_solvers_find_the_same_optimum(rng, monkeypatch, name, kind):
     assert np.all(newton.history_.primal[-3:] >= newton.history_.dual[-3:])
 
 
+def test_labels_that_only_move_together_do_not_stall_the_newton_finish(rng):
+    """Label 2 is "0 or 1", which exclude each other: R is singular, and one of the three alone gains nothing."""
+    X = rng.normal(size=(900, 12))
+    Y = (X @ rng.normal(size=(12, 8)) + 2 * rng.normal(size=(900, 8)) > 1).astype(int)
+    kind = rng.integers(3, size=900)
+    Y[:, 0] &= kind == 0
+    Y[:, 1] &= kind == 1
+    Y[:, 2] = Y[:, 0] + Y[:, 1]
+    model = LinearM3L(10.0, prior=priors.from_labels(Y), tol=1e-5, max_iter=200, random_state=0).fit(X, Y)
+    assert model.certificate_.converged
+
+
 def test_newton_certificate_belongs_to_the_returned_weights(rng, monkeypatch):
     impatient(monkeypatch)
     X, Y = make_problem(rng, n=90)
