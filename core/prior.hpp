@@ -5,7 +5,9 @@
 // row, which turns the row's raw state scores into label scores z = R V' x and keeps them right while dual variables
 // of that row move:
 //
-//   open(raw)              raw = state' x; afterwards scores()[l] = z_l
+//   open(raw, between)     raw = state' x; afterwards scores()[l] = z_l. A dense R calls between(l) after its row l:
+//   time
+//                          to ask for memory
 //   score(l)               z_l now
 //   move(l, d, norm)       beta_il has grown by d, |x_i|^2 = norm
 //   step()                 what the moves add to the state, per unit of x
@@ -34,13 +36,19 @@ class DensePrior {
       public:
         explicit Row(const DensePrior& prior) : prior_(prior), z_(prior.R_.width()), moves_(prior.R_.width()) {}
         MULTIMARGIN_INLINE void open(const Chunk<T>* raw) {
+            open(raw, [](Index) {});
+        }
+        template <class Between>
+        MULTIMARGIN_INLINE void open(const Chunk<T>* raw, Between&& between) {
             moves_.clear();
             const T* s = reinterpret_cast<const T*>(raw);
             in_register_groups(prior_.R_.width(), [&]<int M>(int first) __attribute__((always_inline)) {
                 Chunk<T> sum[M];
                 for (int m = 0; m < M; ++m) sum[m] = Chunk<T>{};
-                for (Index l = 0; l < prior_.labels_; ++l)
+                for (Index l = 0; l < prior_.labels_; ++l) {
                     for (int m = 0; m < M; ++m) sum[m] += s[l] * prior_.R_.row(l)[first + m];
+                    if (first == 0) between(l);
+                }
                 for (int m = 0; m < M; ++m) z_.chunks()[first + m] = sum[m];
             });
         }
@@ -99,6 +107,10 @@ class FactorPriorOf {
               u_(prior.F_.width()),
               scratch_(prior.F_.width()),
               moves_(prior.state_chunks()) {}
+        template <class Between>
+        MULTIMARGIN_INLINE void open(const Chunk<T>* raw, Between&&) {
+            open(raw);
+        }
         MULTIMARGIN_INLINE void open(const Chunk<T>* raw) {
             moves_.clear();
             moved_ = false;

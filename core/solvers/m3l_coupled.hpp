@@ -46,7 +46,6 @@ class CoupledEngine {
           moved_(static_cast<std::size_t>(width_)),
           moves_(static_cast<std::size_t>(width_)),
           ahead_(x, labels, norms_, static_cast<Index>(state_.size() * sizeof(Chunk<T>))) {
-        for (int k = 0; k < width_; k += 2) lines_.push_back(k);
         for (Index l = 0; l < labels.labels(); ++l) diagonal_.push_back(prior.diagonal(l));
         forget_thresholds();
     }
@@ -138,8 +137,12 @@ class CoupledEngine {
     T* beta_of(Index i) { return reinterpret_cast<T*>(beta_.data() + i * labels_.chunks()); }
 
     MULTIMARGIN_INLINE void open_row(Index i, Workspace& w) const {
+        open_row(i, w, [](Index) {});
+    }
+    template <class Between>
+    MULTIMARGIN_INLINE void open_row(Index i, Workspace& w, Between&& between) const {
         Kernels::gather_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.raw.chunks());
-        w.row.open(w.raw.chunks());
+        w.row.open(w.raw.chunks(), between);
         const Chunk<T> zero{}, one = zero + T(1);
         for (int k = 0; k < labels_.chunks(); ++k) {
             const auto positive = labels_.is_positive(i, k);
@@ -179,10 +182,16 @@ class CoupledEngine {
                                   Workspace& w) {
         double gap = 0.0;
         for (std::size_t q = first; q < last; ++q) {
-            if constexpr (!is_dense<X>) prefetch(order, q);
             const Index i = order[q];
-            if (!active_[i]) continue;
-            open_row(i, w);
+            if constexpr (is_dense<X>) {
+                if (!active_[i]) continue;
+                open_row(i, w);
+            } else {
+                ahead_.prefetch(order, q, active_.data(), beta_.data(), labels_.chunks());
+                if (!active_[i]) continue;
+                const auto next = x_.row(next_far_row(order, q));
+                open_row(i, w, [&](Index l) __attribute__((always_inline)) { prefetch_state(next, l); });
+            }
             T* beta = beta_of(i);
             gap += local_gap(w, beta);
             bool changed = false, rests = true;
@@ -200,10 +209,16 @@ class CoupledEngine {
         return gap;
     }
 
-    MULTIMARGIN_INLINE void prefetch(std::span<const std::int32_t> order, std::size_t q) const {
-        ahead_.prefetch(order, q, active_.data(), beta_.data(), labels_.chunks());
-        if (ahead_.far_state() && q + 1 < order.size() && active_[order[q + 1]])
-            ahead_.prefetch_state(order[q + 1], state_.data(), width_, lines_.data(), static_cast<int>(lines_.size()));
+    // The row whose state is asked for while order[q] is opened; of an empty state, this one's, which is there already.
+    MULTIMARGIN_INLINE Index next_far_row(std::span<const std::int32_t> order, std::size_t q) const {
+        const bool useful = ahead_.far_state() && q + 1 < order.size() && active_[order[q + 1]];
+        return order[useful ? q + 1 : q];
+    }
+    template <class Row>
+    MULTIMARGIN_INLINE void prefetch_state(const Row& row, Index k) const {
+        if (k >= row.size()) return;
+        const Chunk<T>* v = state_.data() + row.column(k) * width_;
+        for (int c = 0; c < width_; c += 2) __builtin_prefetch(v + c, 0, 2);
     }
 
     MULTIMARGIN_INLINE bool chunk_rests(const Workspace& w, int k, const T* beta) const {
@@ -280,7 +295,6 @@ class CoupledEngine {
     ChunkVector<T> upper_, lower_;
     std::vector<int> moved_;
     Buffer<Chunk<T>> moves_;
-    std::vector<int> lines_;  // every second chunk of the state: one in each cache line
     RowsAhead<X> ahead_;
 };
 
