@@ -68,7 +68,7 @@ nb::dict run(Engine& engine, Index rows, Index cols, Index labels, const M3LPara
 }
 
 // factor: None or (P, P', LAPACK's dsyevd); basis: (Q, Q', eigenvalues of X'X); start: signed beta; weights: None, or
-// the weights of a solution nearby, labels x (features + 1), for a factor of nearly full rank.
+// the weights of a solution nearby, labels x (features + 1); with them, a factor is applied to panels, not row by row.
 nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
                            nb::object factor, nb::tuple basis, double bias, nb::object start, nb::object weights,
                            int passes, double tol, int max_iter, int threads, nb::object report, double time_limit) {
@@ -80,16 +80,16 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
             const auto labels = label_cells<T>(x.rows(), n_labels, positives, missing, costs);
             const auto eigenbasis = basis_of<T>(basis, x.cols() + 1);
             const T* beta = nb::cast<Matrix<T>>(start).data();
+            const T* nearby = weights.is_none() ? nullptr : nb::cast<Matrix<T>>(weights).data();
             if (factor.is_none()) {
                 NewtonEngine<X> engine(x, labels, static_cast<T>(bias), &eigenbasis, threads);
                 {
                     nb::gil_scoped_release release;
-                    engine.start_from(beta, control);
+                    engine.start_from(beta, nearby, control);
                 }
                 return run(engine, x.rows(), x.cols(), n_labels, params, control);
             }
             const auto coupling = coupling_of<T>(factor);
-            const T* nearby = weights.is_none() ? nullptr : nb::cast<Matrix<T>>(weights).data();
             CoupledNewton<X> engine(x, labels, static_cast<T>(bias), coupling, eigenbasis, nearby != nullptr, threads);
             {
                 nb::gil_scoped_release release;

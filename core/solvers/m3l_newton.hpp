@@ -87,9 +87,14 @@ class NewtonBatch {
         for (Index l = 0; l < rows_.own_labels(); ++l) real_[static_cast<std::size_t>(l)] = true;
     }
 
-    void start_from(const T* beta, Control& control, bool on_caller) {
+    // weights: null, U = V(beta), or labels x (cols + 1) to start U at.
+    void start_from(const T* beta, const T* weights, Control& control, bool on_caller) {
         rows_.start_from(beta, centre_, centre_linear_, control, on_caller);
         space_.copy(centre_, U_);
+        for (Index j = 0; j < space_.rows() && weights; ++j)
+            for (Index l = 0; l < rows_.own_labels(); ++l)
+                reinterpret_cast<T*>(U_.data() + j * space_.chunks())[l] =
+                    weights[(rows_.first_label() + l) * space_.rows() + j];
         rows_.set_scores(U_, control, on_caller);
         const auto squares = space_.dots(centre_, centre_);
         for (std::size_t g = 0; g < space_.groups(); ++g) centre_dual_[g] = centre_linear_[g] - 0.5 * squares[g];
@@ -218,8 +223,8 @@ class NewtonEngine {
                 std::make_unique<NewtonBatch<X>>(x, labels, bias, first, std::min(2, labels.chunks() - first), basis));
     }
 
-    void start_from(const T* beta, Control& control) {
-        for_batches(control, [&](auto& batch, bool on_caller) { batch.start_from(beta, control, on_caller); });
+    void start_from(const T* beta, const T* weights, Control& control) {
+        for_batches(control, [&](auto& batch, bool on_caller) { batch.start_from(beta, weights, control, on_caller); });
     }
     Evaluation assess(Control& control) {
         for_batches(control, [&](auto& batch, bool on_caller) { batch.assess(control, on_caller); });

@@ -149,14 +149,14 @@ void conjugate_gradients(const PanelSpace<T>& space, const std::vector<bool>& re
 
 // Step lengths along a descent direction of a convex function, one per group: its derivative brought below a fifth of
 // the one at 0 in absolute value, by Newton steps inside a bracket; if that fails, the largest point that was still
-// going down. A point past the minimum counts only if the function is lower there: near a kink the derivative alone
-// would let it climb.
+// going down, which is looked for ever closer to 0: a length of 0 would repeat itself for ever. A point past the
+// minimum counts only if the function is lower there: near a kink the derivative alone would let it climb.
 struct LineValues {
     Values slope, curvature, change;  // at the trial lengths; change of the function against length 0
 };
 template <class Evaluate>
 Values search_line(const Values& start, Evaluate&& evaluate) {
-    constexpr int max_trials = 10;
+    constexpr int max_trials = 20, newton_trials = 5;
     constexpr double enough = 0.2, infinite = std::numeric_limits<double>::infinity();
     const std::size_t groups = start.size();
     Values a(groups, 1.0), lower(groups, 0.0), upper(groups, infinite);
@@ -170,6 +170,11 @@ Values search_line(const Values& start, Evaluate&& evaluate) {
         const LineValues at = evaluate(a);
         for (std::size_t g = 0; g < groups; ++g) {
             if (done[g]) continue;
+            if (trial >= max_trials / 2 && lower[g] > 0) {
+                done[g] = true;
+                a[g] = lower[g];
+                continue;
+            }
             const double slope = at.slope[g];
             if (std::abs(slope) <= enough * std::abs(start[g]) && (slope <= 0 || at.change[g] <= 0)) {
                 done[g] = true;
@@ -177,7 +182,8 @@ Values search_line(const Values& start, Evaluate&& evaluate) {
             }
             (slope < 0 ? lower[g] : upper[g]) = a[g];
             double next = a[g] - slope / (at.curvature[g] + 1e-300);
-            if (!(next > lower[g] && next < upper[g]))
+            const bool lost = lower[g] == 0 && trial >= newton_trials;
+            if (lost || !(next > lower[g] && next < upper[g]))
                 next = std::isinf(upper[g]) ? 2 * a[g] : lower[g] > 0 ? 0.5 * (lower[g] + upper[g]) : 0.2 * upper[g];
             a[g] = next;
         }

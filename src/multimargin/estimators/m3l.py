@@ -163,12 +163,14 @@ class LinearM3L(M3L, LinearModel):
             time_limit=np.inf if self.time_limit is None else float(self.time_limit),
         )
         start = self._start(problem.dtype)
-        result = solvers.solve(start, None if start is None else self._last_weights(problem), self.warm_start)
+        nearby = None if start is None else self._last_weights(problem)
+        result = solvers.solve(start, nearby, getattr(self, "_newton", False), self.warm_start)
         weights = result["weights"]
         self.coef_ = np.ascontiguousarray(weights[:, :-1])
         self.intercept_ = weights[:, -1] * problem.dtype.type(bias)
         del self._prior
         self._keep(result["beta"])
+        self._newton = result["newton"]
         return solution_of(result)
 
     def _last_weights(self, problem: Problem) -> NDArray[Any] | None:
