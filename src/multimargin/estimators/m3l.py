@@ -46,9 +46,10 @@ class LinearM3L(M3L, LinearModel):
         Whether to add a constant feature. Its weight is regularised like the others.
     intercept_scaling : float, default=1.0
         Value of the constant feature. Larger values regularise the intercept less.
-    class_weight : None, "balanced", dict or list of dicts, default=None
+    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
+        :class:`multimargin.priors.LabelFrequencies` gives them the costs of label frequencies to expect in use.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=1000
