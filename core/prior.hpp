@@ -11,6 +11,7 @@
 //   score(l)               z_l now
 //   move(l, d, norm)       beta_il has grown by d, |x_i|^2 = norm
 //   step()                 what the moves add to the state, per unit of x
+//   step_of(beta)          the same for a move from 0 to beta, without scores
 //
 //   DensePrior             R, L x L                        state V = X' beta                 (D x L)
 //   FactorPrior            R = diag(d) + F F', F L x r     state V                           (D x L)
@@ -59,6 +60,7 @@ class DensePrior {
             moves_[l] += change;
         }
         MULTIMARGIN_INLINE const Chunk<T>* step() const { return moves_.chunks(); }
+        MULTIMARGIN_INLINE const Chunk<T>* step_of(const Chunk<T>* beta) { return beta; }
 
       private:
         const DensePrior& prior_;
@@ -142,6 +144,13 @@ class FactorPriorOf {
             }
         }
         MULTIMARGIN_INLINE const Chunk<T>* step() const { return moves_.chunks(); }
+        MULTIMARGIN_INLINE const Chunk<T>* step_of(const Chunk<T>* beta) {
+            if constexpr (WithDiagonal) return beta;
+            moves_.clear();
+            const T* b = reinterpret_cast<const T*>(beta);
+            for (Index l = 0; l < prior_.labels_; ++l) prior_.F_.add_row(l, b[l], moves_.chunks());
+            return moves_.chunks();
+        }
 
       private:
         const FactorPriorOf& prior_;

@@ -52,16 +52,7 @@ class CoupledEngine {
 
     void start_from(const T* beta, Control&) {
         Workspace w(*this);
-        for (Index i = 0; i < x_.rows(); ++i) {
-            open_row(i, w);
-            for (Index l = 0; l < labels_.labels(); ++l) {
-                const T start = std::clamp(beta[i * labels_.labels() + l], w.low[l], w.high[l]);
-                if (start == 0) continue;
-                beta_of(i)[l] = start;
-                w.row.move(l, start, norms_[i]);
-            }
-            Kernels::scatter_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.row.step());
-        }
+        for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels(), w);
     }
 
     double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {
@@ -136,6 +127,16 @@ class CoupledEngine {
 
     T* beta_of(Index i) { return reinterpret_cast<T*>(beta_.data() + i * labels_.chunks()); }
 
+    MULTIMARGIN_SIMD void start_row(Index i, const T* start, Workspace& w) {
+        std::memcpy(beta_of(i), start, static_cast<std::size_t>(labels_.labels()) * sizeof(T));
+        Chunk<T>* beta = beta_.data() + i * labels_.chunks();
+        for (int k = 0; k < labels_.chunks(); ++k) {
+            const auto positive = labels_.is_positive(i, k);
+            const Chunk<T> cost = labels_.cost(i, k, positive), zero{};
+            beta[k] = lane_min(positive ? cost : zero, lane_max(positive ? zero : -cost, beta[k]));
+        }
+        Kernels::scatter_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.row.step_of(beta));
+    }
     MULTIMARGIN_INLINE void open_row(Index i, Workspace& w) const {
         open_row(i, w, [](Index) {});
     }
@@ -277,7 +278,12 @@ class CoupledEngine {
         }
     }
     MULTIMARGIN_SIMD void evaluate_state(Index first, Index last, Workspace& w, Sums& sums) const {
-        for (Index j = first; j < last; ++j) sums.quadratic += prior_.quadratic(state_.data() + j * width_, w.row);
+        for (Index j = first; j < last; ++j) {
+            const Chunk<T>* v = state_.data() + j * width_;
+            bool seen = false;  // a feature that no row has has no weights
+            for (int k = 0; k < width_ && !seen; ++k) seen = any(v[k] != 0);
+            if (seen) sums.quadratic += prior_.quadratic(v, w.row);
+        }
     }
 
     const X& x_;

@@ -49,7 +49,7 @@ class RowsAhead {
 
   private:
     static constexpr std::size_t place = 16, entries = 4;  // visits ahead
-    static constexpr Index own_cache = Index{1} << 20;
+    static constexpr Index own_cache = Index{1} << 22;  // a state of 1.2 MB lost by it, one of 5 MB gained
 
     const X& x_;
     const LabelCells<T>& labels_;
