@@ -45,7 +45,7 @@ class CoupledEngine {
           lower_(labels.chunks()),
           moved_(static_cast<std::size_t>(width_)),
           moves_(static_cast<std::size_t>(width_)),
-          ahead_(x, labels, norms_, static_cast<Index>(state_.size() * sizeof(Chunk<T>))) {
+          ahead_(x, labels, norms_) {
         for (Index l = 0; l < labels.labels(); ++l) diagonal_.push_back(prior.diagonal(l));
         forget_thresholds();
     }
@@ -210,10 +210,12 @@ class CoupledEngine {
         return gap;
     }
 
-    // The row whose state is asked for while order[q] is opened; of an empty state, this one's, which is there already.
+    // The row whose state is asked for while R is applied to order[q]: the next one, if the state outgrows the
+    // processor's own cache; else this one, which is there already.
     MULTIMARGIN_INLINE Index next_far_row(std::span<const std::int32_t> order, std::size_t q) const {
-        const bool useful = ahead_.far_state() && q + 1 < order.size() && active_[order[q + 1]];
-        return order[useful ? q + 1 : q];
+        constexpr std::size_t own_cache = std::size_t{1} << 22;
+        const bool far = state_.size() * sizeof(Chunk<T>) > own_cache;
+        return order[far && q + 1 < order.size() && active_[order[q + 1]] ? q + 1 : q];
     }
     template <class Row>
     MULTIMARGIN_INLINE void prefetch_state(const Row& row, Index k) const {

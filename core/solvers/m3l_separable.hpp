@@ -41,7 +41,7 @@ class SeparableBlock {
           highest_(chunks),
           lowest_(chunks),
           panel_rows_(x, bias, chunks),
-          ahead_(x, labels, norms, static_cast<Index>(state_.size() * sizeof(Chunk<T>))) {
+          ahead_(x, labels, norms) {
         forget_thresholds();
     }
 
@@ -100,19 +100,12 @@ class SeparableBlock {
         } else {
             for (std::size_t q = first; q < last; ++q) {
                 ahead_.prefetch(order, q, active_.data(), beta_.data(), chunks_);
-                if (ahead_.far_state() && q + 1 < order.size()) prefetch_state(order[q + 1]);
                 if (active_[order[q]]) visit_sparse(order[q], shrink, gap);
             }
         }
         double total = 0.0;
         for (int e = 0; e < lanes<T>; ++e) total += static_cast<double>(gap[e]);
         return total;
-    }
-
-    MULTIMARGIN_INLINE void prefetch_state(Index i) const {
-        int at[max_chunks];
-        const int count = list_chunks(active_[i], at);
-        if (count) ahead_.prefetch_state(i, state_.data(), chunks_, at, count);
     }
 
     MULTIMARGIN_INLINE void visit_sparse(Index i, bool shrink, Chunk<T>& gap) {
