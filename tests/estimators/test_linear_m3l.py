@@ -306,6 +306,18 @@ def test_labels_that_only_move_together_do_not_stall_the_newton_finish(rng):
     assert model.certificate_.converged
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_a_warm_start_after_a_newton_finish_goes_on_from_its_weights(rng, monkeypatch, kind):
+    impatient(monkeypatch)
+    X, Y = make_problem(rng, n=400, d=10)
+    warm = LinearM3L(tol=1e-7, warm_start=True, random_state=0).fit(kind(X), Y)
+    warm.set_params(C=100.0).fit(kind(X), Y)
+    cold = LinearM3L(100.0, tol=1e-7, random_state=0).fit(kind(X), Y)
+    assert warm.certificate_.converged
+    assert warm.certificate_.primal == pytest.approx(cold.certificate_.primal, rel=2e-7)
+    assert warm.n_iter_ < cold.n_iter_
+
+
 def test_newton_certificate_belongs_to_the_returned_weights(rng, monkeypatch):
     impatient(monkeypatch)
     X, Y = make_problem(rng, n=90)
