@@ -98,14 +98,57 @@ class SeparableBlock {
             for (std::size_t q = first; q < last; q += quad)
                 visit_dense(order.data() + q, static_cast<int>(std::min<std::size_t>(quad, last - q)), shrink, gap);
         } else {
-            for (std::size_t q = first; q < last; ++q) {
-                ahead_.prefetch(order, q, active_.data(), beta_.data(), chunks_);
-                if (active_[order[q]]) visit_sparse(order[q], shrink, gap);
+            switch (chunks_) {
+                case 1:
+                    visit_narrow<1>(order, first, last, shrink, gap);
+                    break;
+                case 2:
+                    visit_narrow<2>(order, first, last, shrink, gap);
+                    break;
+                case 3:
+                    visit_narrow<3>(order, first, last, shrink, gap);
+                    break;
+                case 4:
+                    visit_narrow<4>(order, first, last, shrink, gap);
+                    break;
+                default:
+                    for (std::size_t q = first; q < last; ++q) {
+                        ahead_.prefetch(order, q, active_.data(), beta_.data(), chunks_);
+                        if (active_[order[q]]) visit_sparse(order[q], shrink, gap);
+                    }
             }
         }
         double total = 0.0;
         for (int e = 0; e < lanes<T>; ++e) total += static_cast<double>(gap[e]);
         return total;
+    }
+
+    // Few chunks: to list the active ones and to jump to their kernels would cost more than to read and write all.
+    template <int M>
+    MULTIMARGIN_INLINE void visit_narrow(std::span<const std::int32_t> order, std::size_t first, std::size_t last,
+                                         bool shrink, Chunk<T>& gap) {
+        for (std::size_t q = first; q < last; ++q) {
+            ahead_.prefetch(order, q, active_.data(), beta_.data(), M);
+            const Index i = order[q];
+            const std::uint64_t active = active_[i];
+            if (!active) continue;
+            const auto row = x_.row(i);
+            Chunk<T> scores[M], steps[M];
+            gather_chunks<M, true, T>(row, state_.data(), M, x_.cols(), bias_, nullptr, scores);
+            const T length = step_length(norms_[i]);
+            std::uint64_t still_active = 0;
+            Chunk<T> moved{};
+            for (int k = 0; k < M; ++k) {
+                steps[k] = Chunk<T>{};
+                if (!(active >> k & 1)) continue;
+                bool stays = false;
+                steps[k] = step_chunk(i, k, scores[k], length, gap, stays);
+                still_active |= std::uint64_t{stays} << k;
+                moved = steps[k] != 0 ? steps[k] : moved;
+            }
+            if (any(moved != 0)) scatter_chunks<M, true, T>(row, state_.data(), M, x_.cols(), bias_, nullptr, steps);
+            if (shrink) active_[i] = still_active;
+        }
     }
 
     MULTIMARGIN_INLINE void visit_sparse(Index i, bool shrink, Chunk<T>& gap) {
