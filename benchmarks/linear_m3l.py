@@ -4,7 +4,9 @@ Protocol. The peer trains every label (hinge loss, C = 1, constant feature 1, da
 training calls are timed) and we compute its primal objective from its weights. Our time is that of a complete ``fit``,
 checks and certificate included, at the loosest tolerance of a fixed grid whose primal objective is not above the
 peer's; the same settings on all sets. Times are medians of interleaved runs. Text (sparse rows) is scaled to unit
-length, as is customary and as RCV1 comes; image features (dense rows) are taken as they are.
+length, as is customary and as RCV1 comes; image features (dense rows) are taken as they are. napkinXC (``--napkinxc``)
+runs LIBLINEAR's solver on threads of its own and keeps its weights to itself: its time is compared with ours at
+LIBLINEAR's objective.
 
     python benchmarks/linear_m3l.py --repeats 3
 
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 import warnings
 from functools import partial
@@ -103,6 +106,18 @@ def train_sklearn(X, Y):
     return seconds, coef, np.array([float(np.ravel(e.intercept_)[0]) for e in model.estimators_])
 
 
+def train_napkinxc(X, Y, eps, threads):
+    """Seconds of napkinXC's binary relevance, LIBLINEAR on its own threads; storing its model is counted."""
+    from napkinxc.models import BR
+
+    labels = [np.flatnonzero(row).tolist() for row in Y]
+    data = sp.csr_matrix(X)
+    with tempfile.TemporaryDirectory() as folder:
+        solver = {"liblinear_solver": "L2R_L1LOSS_SVC_DUAL", "liblinear_c": 1, "liblinear_max_iter": 1000}
+        model = BR(folder, norm=False, weights_threshold=0, liblinear_eps=eps, threads=threads, **solver)
+        return clock(partial(model.fit, data, labels))[0]
+
+
 def ours(X, Y, tol, n_jobs):
     return clock(lambda: LinearM3L(tol=tol, n_jobs=n_jobs, random_state=0).fit(X, Y))
 
@@ -116,7 +131,7 @@ def loosest_tolerance(X, Y, target):
     raise RuntimeError(msg)
 
 
-def race(name, eps, repeats, with_sklearn):
+def race(name, eps, repeats, with_sklearn, with_napkinxc):
     X, Y = load(name)
     peer = Liblinear(X, Y)
     first, coef, intercept = peer.train(eps)
@@ -145,6 +160,11 @@ def race(name, eps, repeats, with_sklearn):
         reached = loosest_tolerance(X, Y, primal(X, Y, coef, intercept))
         row["scikit-learn s"] = seconds
         row["ratio to scikit-learn"] = seconds / ours(X, Y, reached, 1)[0]
+    if with_napkinxc:
+        for threads, key in ((1, "one"), (2, "two")):
+            seconds = train_napkinxc(X, Y, eps, threads)
+            row[f"napkinXC, {threads} s"] = seconds
+            row[f"ratio to napkinXC, {threads}"] = seconds / times[key]
     print(json.dumps(row), flush=True)
     return row
 
@@ -214,6 +234,7 @@ def main():
     parser.add_argument("--eps", nargs="+", type=float, default=[0.1, 0.01])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sklearn", action="store_true", help="also race scikit-learn (slow)")
+    parser.add_argument("--napkinxc", action="store_true", help="also race napkinXC")
     parser.add_argument("--priors", action="store_true", help="compare priors instead")
     parser.add_argument("--path", action="store_true", help="a path over C instead")
     parser.add_argument("--pictures", action="store_true", help="draw convergence instead")
@@ -228,7 +249,8 @@ def main():
     if options.pictures:
         draw(options.sets)
         return
-    rows = [race(name, eps, options.repeats, options.sklearn) for eps in options.eps for name in options.sets]
+    peers = options.sklearn, options.napkinxc
+    rows = [race(name, eps, options.repeats, *peers) for eps in options.eps for name in options.sets]
     save(options.name, rows, ["multimargin", "liblinear-official", "scikit-learn", "numpy", "scipy"])
     for eps in options.eps:
         tuned = [row for row in rows if row["eps"] == eps and row["set"] in TUNED]
