@@ -12,10 +12,10 @@
 // optimised for it (a one-dimensional convex problem), and F + w_l is the model that is returned and certified.
 // A label whose own gap is below tol of its own objective rests.
 //
-// Stopping: P - D <= tol P; in single precision and with a tolerance below 3e-4, with both computed once more in double
-// precision (kernel_certificate.hpp). |S| is 1024, or 2048 where few variables of a block are in use. Cost of a round:
-// |S|^2 to gather, a multiply-add per row and moved variable. Memory: Gram rows within their budget, and three numbers
-// per cell.
+// Stopping: P - D <= tol P; in single precision, where rounding may show or the tolerance is below 3e-4, with both
+// computed once more in double precision (kernel_certificate.hpp). |S| is 1024, or 2048 where few variables of a block
+// are in use. Cost of a round: |S|^2 to gather, a multiply-add per row and moved variable. Memory: Gram rows within
+// their budget, and three numbers per cell.
 //   m3l_kernel_coupled.hpp   other R
 
 #include "core/solvers/kernel_certificate.hpp"
@@ -27,7 +27,6 @@ inline constexpr Index kernel_block_rows = 1024;
 inline constexpr Index large_block_rows = 2048;    // where few variables of a block are in use
 inline constexpr double steps_per_variable = 3.0;  // at most, in a label's turn
 inline constexpr double local_accuracy = 0.1;      // of the largest violation, in a label's turn
-inline constexpr double loose_tol = 3e-4;          // from here on the rounding of F is about a hundredth of the gap
 
 template <class T>
 class KernelEngine {
@@ -115,13 +114,12 @@ class KernelEngine {
         return total;
     }
 
-    double gram_rounding() const {
+    double gram_rounding(Control&) const {
         double total = 0.0;
         for (Index l = 0; l < labels(); ++l)
             total += rounding_.of_label(beta_.row(l), beta_.row(l), costs_.row(l), gram_.rows());
         return total;
     }
-    bool rounds_off() const { return std::is_same_v<T, float> && tol_ < loose_tol; }
     // Leaves the exact scores, rounded once, in place of those that have gathered the rounding of all rounds.
     Evaluation evaluate_exactly(double, Control& control) {
         LabelTable<double> beta(labels(), gram_.rows());
@@ -262,16 +260,17 @@ class KernelEngine {
 //   Index next_block_size()                       rows it would like for the next round
 //   void round(rows, rng, control)                one round over these rows
 //   Evaluation evaluate(row_scores, control)      P and D; how much each row violates optimality
-//   double gram_rounding()                        about what the rounding of the Gram matrix does to P
-//   bool rounds_off()                             whether rounding may show in P and D; then these are believed:
-//   Evaluation evaluate_exactly(tol, control)     P of the model to return and the best D, in double precision
+//   double gram_rounding(control)                 about what the rounding of the Gram matrix does to P
+//   Evaluation evaluate_exactly(tol, control)     P of the model to return and the best D, in double precision, which
+//                                                 are believed where rounding may show in the others
 //   void aim_at(tol)                              go on to a smaller gap
 // If rounding hides more than half of the tolerance, or the gap no longer falls in single precision, the status is
 // max_iter before max_iter rounds: more precision is needed.
 template <class T, class Engine>
 M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& params, Control& control) {
     constexpr int most_attempts = 3;
-    constexpr double progress_made = 0.95, tolerated_rounding = 0.1;
+    constexpr double progress_made = 0.95, tolerated_rounding = 0.1, negligible_rounding = 0.01;
+    constexpr double loose_tol = 3e-4;
     const int most_idle = 50 + static_cast<int>(5 * rows / kernel_block_rows);  // rounds, five passes and more
     double least = std::numeric_limits<double>::infinity();                     // relative gap
     int least_round = 0;
@@ -295,11 +294,14 @@ M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& par
             progress.dual = last.dual;
         }
         bool converged = progress.evaluated && last.gap() <= goal * last.primal, hopeless = false;
-        if (converged && engine.gram_rounding() > tolerated_rounding * params.tol * last.primal) {
-            converged = false;
-            hopeless = std::is_same_v<T, float>;
+        bool rounds_off = false;
+        if (std::is_same_v<T, float> && converged) {
+            const double rounding = engine.gram_rounding(control) / last.primal;
+            hopeless = rounding > tolerated_rounding * params.tol;
+            converged = !hopeless;
+            rounds_off = params.tol < loose_tol || rounding > negligible_rounding * params.tol;
         }
-        if (converged && engine.rounds_off()) {
+        if (converged && rounds_off) {
             const double seen = last.gap() / last.primal;
             last = engine.evaluate_exactly(params.tol, control);
             progress.primal = last.primal;

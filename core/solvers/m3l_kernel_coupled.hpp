@@ -180,8 +180,8 @@ class CoupledKernelEngine {
         open_block(rows);
         for (Index l = 0; l < labels() && !control.leave(true); ++l) move_label(l, rows);
         move_rows(rows, rng, control);
-        close_block(rows);
-        add_all_dense_products<T>(gram_, rows, moves_.data(), block_size_, latent_, threads_, control);
+        const auto moved = close_block(rows);
+        add_all_dense_products<T>(gram_, moved, moves_.data(), block_size_, latent_, threads_, control);
     }
 
     Evaluation evaluate(Buffer<T>& row_scores, Control& control) {
@@ -212,20 +212,19 @@ class CoupledKernelEngine {
         return best_;
     }
 
-    double gram_rounding() const {
-        double total = 0.0;
-        std::vector<double> weights(static_cast<std::size_t>(gram_.rows()));
-        for (Index l = 0; l < labels(); ++l) {
-            std::fill(weights.begin(), weights.end(), 0.0);
+    double gram_rounding(Control& control) const {
+        std::vector<double> of(static_cast<std::size_t>(labels()));
+        parallel_for(static_cast<int>(labels()), threads_, control, [&](int l, bool on_caller) {
+            if (control.leave_unfinished(on_caller)) return;
+            std::vector<double> weights(static_cast<std::size_t>(gram_.rows()));
             for (Index m = 0; m < labels(); ++m) {
                 const double r = static_cast<double>(reinterpret_cast<const T*>(R_.row(l))[m]);
                 for (Index i = 0; i < gram_.rows(); ++i) weights[i] += r * static_cast<double>(best_beta_.row(m)[i]);
             }
-            total += rounding_.of_label(weights.data(), best_beta_.row(l), costs_.row(l), gram_.rows());
-        }
-        return total;
+            of[l] = rounding_.of_label(weights.data(), best_beta_.row(l), costs_.row(l), gram_.rows());
+        });
+        return std::accumulate(of.begin(), of.end(), 0.0);
     }
-    bool rounds_off() const { return std::is_same_v<T, float>; }
     Evaluation evaluate_exactly(double tol, Control& control) {
         Evaluation best = exact_values(best_beta_, control);
         if (best.gap() <= tol * best.primal) return best;
@@ -375,22 +374,28 @@ class CoupledKernelEngine {
         }
     }
 
-    // Turns the changes of beta into changes in latent space: a row per dimension, a column per row of the block.
-    void close_block(std::span<const std::int32_t> rows) {
+    // Turns the changes of beta into changes in latent space: a row per dimension, a column per row that has moved.
+    std::vector<std::int32_t> close_block(std::span<const std::int32_t> rows) {
         std::vector<double> change(static_cast<std::size_t>(rank_));
+        std::vector<std::int32_t> moved;
         for (std::size_t a = 0; a < rows.size(); ++a) {
             std::fill(change.begin(), change.end(), 0.0);
+            bool moves = false;
             for (Index l = 0; l < labels(); ++l) {
                 const double by =
                     static_cast<double>(beta_.row(l)[rows[a]]) - static_cast<double>(before_[l * block_size_ + a]);
                 if (by == 0) continue;
+                moves = true;
                 for (Index k = 0; k < rank_; ++k) change[k] += by * static_cast<double>(factor_values_[l * rank_ + k]);
             }
+            if (!moves) continue;
             for (Index k = 0; k < rank_; ++k) {
-                moves_[k * block_size_ + a] = static_cast<T>(change[k]);
+                moves_[k * block_size_ + static_cast<Index>(moved.size())] = static_cast<T>(change[k]);
                 sums_[k] += change[k];
             }
+            moved.push_back(rows[a]);
         }
+        return moved;
     }
 
     // z = P (G + bias t) for all rows.
