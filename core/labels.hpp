@@ -76,6 +76,12 @@ class LabelCells {
         return c;
     }
 
+    // Signed dual variables of a chunk, moved into their box: between 0 and y c.
+    MULTIMARGIN_INLINE Chunk<T> in_box(Index i, int k, Chunk<T> beta) const {
+        const auto positive = is_positive(i, k);
+        const Chunk<T> c = cost(i, k, positive), zero{};
+        return lane_min(positive ? c : zero, lane_max(positive ? zero : -c, beta));
+    }
     MULTIMARGIN_INLINE void prefetch(Index i) const {
         __builtin_prefetch(positive_.data() + i * chunks_);
         __builtin_prefetch(costs.row.data() + i);

@@ -130,11 +130,7 @@ class CoupledEngine {
     MULTIMARGIN_SIMD void start_row(Index i, const T* start, Workspace& w) {
         std::memcpy(beta_of(i), start, static_cast<std::size_t>(labels_.labels()) * sizeof(T));
         Chunk<T>* beta = beta_.data() + i * labels_.chunks();
-        for (int k = 0; k < labels_.chunks(); ++k) {
-            const auto positive = labels_.is_positive(i, k);
-            const Chunk<T> cost = labels_.cost(i, k, positive), zero{};
-            beta[k] = lane_min(positive ? cost : zero, lane_max(positive ? zero : -cost, beta[k]));
-        }
+        for (int k = 0; k < labels_.chunks(); ++k) beta[k] = labels_.in_box(i, k, beta[k]);
         Kernels::scatter_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.row.step_of(beta));
     }
     MULTIMARGIN_INLINE void open_row(Index i, Workspace& w) const {

@@ -74,10 +74,6 @@ MULTIMARGIN_INLINE T step_length(T curvature) {
     return curvature > 0 ? 1 / curvature : T(1e30);
 }
 
-// Runs passes of an engine until the certificate holds. An Engine offers
-//   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
-//   Evaluation evaluate(share, control)   exact P and D; reactivates variables whose share of the gap exceeds `share`
-
 // Passes that coordinate ascent still needs, from the estimated gaps at half of its passes and now, which are noisy: at
 // first the gap falls by a factor a pass, later like a power of the passes.
 inline double passes_left(const std::vector<double>& estimates, double goal) {
@@ -86,10 +82,13 @@ inline double passes_left(const std::vector<double>& estimates, double goal) {
     const double now = estimates.back(), before = estimates[passes - 1 - span];
     if (now <= goal) return 0.0;
     if (now >= before) return std::numeric_limits<double>::infinity();
-    const double to_go = std::log(now / goal) / std::log(before / now);  // in halvings of the passes, or spans
+    const double to_go = std::log(now / goal) / std::log(before / now);  // in spans, or doublings of the passes
     return passes < settled ? to_go * static_cast<double>(span) : (std::exp2(to_go) - 1) * static_cast<double>(passes);
 }
 
+// Runs passes of an engine until the certificate holds. An Engine offers
+//   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
+//   Evaluation evaluate(share, control)   exact P and D; reactivates variables whose share of the gap exceeds `share`
 // warm: whether the engine starts at the solution of a problem much like this one.
 template <class Engine>
 M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M3LParams& params, Control& control) {

@@ -315,9 +315,7 @@ class SeparableBlock {
         std::memcpy(static_cast<void*>(start), beta + first_label(),
                     static_cast<std::size_t>(own_labels()) * sizeof(T));
         for (int k = 0; k < chunks_; ++k) {
-            const auto positive = labels_.is_positive(i, first_ + k);
-            const Chunk<T> cost = labels_.cost(i, first_ + k, positive), zero{};
-            start[k] = lane_min(positive ? cost : zero, lane_max(positive ? zero : -cost, start[k]));
+            start[k] = labels_.in_box(i, first_ + k, start[k]);
             beta_[static_cast<std::size_t>(i * chunks_ + k)] = start[k];
         }
         Kernels::scatter_all(x_.row(i), state_.data(), chunks_, x_.cols(), bias_, start);

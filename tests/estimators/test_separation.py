@@ -469,7 +469,7 @@ def test_what_cannot_work_is_refused(rng, Estimator, parameters, words):
 
 def test_what_does_not_fit_is_refused(rng, monkeypatch):
     X, Y = make_problem(rng)
-    monkeypatch.setattr("multimargin.estimators.separation.MOST_ROWS", 10)
+    monkeypatch.setattr("multimargin.estimators._separation_model.MOST_ROWS", 10)
     with pytest.raises(InputError, match="all 24 training rows"):
         CalibratedSeparationClassifier(kernel="rbf").fit(X, Y)
     monkeypatch.setattr("multimargin.label_kernels.MOST_ATOMS", 3)

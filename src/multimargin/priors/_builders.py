@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from multimargin.errors import InputError
 from multimargin.labels import read_labels
 
+from ._checks import ROUNDING
 from ._frequencies import check_frequencies, frequencies_of, read_signatures
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "from_taxonomy",
 ]
 
-ROUNDING = 1e-12
 FREQUENCY_SHARE = 0.7
 MANY_CATEGORIES = 5  # fewer always have one large eigenvector  # fewer always have one large eigenvector
 

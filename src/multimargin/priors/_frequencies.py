@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from multimargin.errors import InputError
 from multimargin.labels import LabelMatrix, read_labels
 
+from ._checks import ROUNDING
+
 __all__ = [
     "LabelFrequencies",
     "check_frequencies",
@@ -20,8 +22,6 @@ __all__ = [
     "read_signatures",
     "signature_frequencies",
 ]
-
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
