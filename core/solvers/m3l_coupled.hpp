@@ -16,6 +16,7 @@
 #include "core/prior.hpp"
 #include "core/solvers/m3l_linear.hpp"
 #include "core/solvers/panels.hpp"
+#include "core/solvers/proximal_state.hpp"
 #include "core/solvers/rows_ahead.hpp"
 
 namespace multimargin {
@@ -34,9 +35,10 @@ class CoupledEngine {
           bias_(bias),
           prior_margins_(prior_margins),
           threads_(threads),
-          norms_(squared_norms(x, bias)),
+          squares_(squared_norms(x)),
+          schedule_(mean(squares_), bias),
           width_(prior.state_chunks()),
-          state_(static_cast<std::size_t>(x.cols() + 1) * width_),
+          state_(x.cols(), width_, bias),
           beta_(static_cast<std::size_t>(x.rows()) * labels.chunks()),
           active_(static_cast<std::size_t>(x.rows()), 1),
           highest_(labels.chunks()),
@@ -45,7 +47,7 @@ class CoupledEngine {
           lower_(labels.chunks()),
           moved_(static_cast<std::size_t>(width_)),
           moves_(static_cast<std::size_t>(width_)),
-          ahead_(x, labels, norms_) {
+          ahead_(x, labels, squares_) {
         for (Index l = 0; l < labels.labels(); ++l) diagonal_.push_back(prior.diagonal(l));
         forget_thresholds();
     }
@@ -53,10 +55,16 @@ class CoupledEngine {
     void start_from(const T* beta, Control&) {
         Workspace w(*this);
         for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels(), w);
+        state_.start();
     }
 
     double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {
         Workspace w(*this);
+        state_.recentre(schedule_.next());
+        if (schedule_.sums_afresh()) {
+            state_.forget_steps();
+            for (Index i = 0; i < x_.rows(); ++i) add_row(i, w);
+        }
         highest_.clear();
         lowest_.clear();
         double gap = 0.0;
@@ -90,16 +98,16 @@ class CoupledEngine {
             total.linear += s.linear;
             total.cross += s.cross;
             total.quadratic += s.quadratic;
+            total.lead += s.lead;
         }
         return {.primal = 0.5 * total.quadratic + total.hinge,
-                .dual = total.linear - total.cross + 0.5 * total.quadratic};
+                .dual = total.linear - total.cross + 0.5 * (total.quadratic - total.lead)};
     }
 
     // The state, (cols + 1) x state_labels(): V, or U = V F for a factor without diagonal.
     void copy_state(T* out, Index state_labels) const {
         for (Index j = 0; j <= x_.cols(); ++j)
-            std::memcpy(out + j * state_labels, state_.data() + j * width_,
-                        static_cast<std::size_t>(state_labels) * sizeof(T));
+            std::memcpy(out + j * state_labels, state_.row(j), static_cast<std::size_t>(state_labels) * sizeof(T));
     }
     void copy_beta(T* beta) const {
         for (Index i = 0; i < x_.rows(); ++i)
@@ -109,7 +117,7 @@ class CoupledEngine {
 
   private:
     struct Sums {
-        double hinge = 0.0, linear = 0.0, cross = 0.0, quadratic = 0.0;
+        double hinge = 0.0, linear = 0.0, cross = 0.0, quadratic = 0.0, lead = 0.0;
     };
 
     // One open row: its scores, its box, and target = y m, so that the gradient along beta is target - z.
@@ -117,12 +125,13 @@ class CoupledEngine {
         explicit Workspace(const CoupledEngine& e)
             : row(e.prior_),
               raw(e.width_),
+              lead(e.width_),
               y(e.labels_.chunks()),
               low(e.labels_.chunks()),
               high(e.labels_.chunks()),
               target(e.labels_.chunks()) {}
         typename Prior::Row row;
-        ChunkVector<T> raw, y, low, high, target;
+        ChunkVector<T> raw, lead, y, low, high, target;
     };
 
     T* beta_of(Index i) { return reinterpret_cast<T*>(beta_.data() + i * labels_.chunks()); }
@@ -131,7 +140,11 @@ class CoupledEngine {
         std::memcpy(beta_of(i), start, static_cast<std::size_t>(labels_.labels()) * sizeof(T));
         Chunk<T>* beta = beta_.data() + i * labels_.chunks();
         for (int k = 0; k < labels_.chunks(); ++k) beta[k] = labels_.in_box(i, k, beta[k]);
-        Kernels::scatter_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.row.step_of(beta));
+        add_row(i, w);
+    }
+    // Adds x_i beta_i' to the state, as much of it as the shares let through.
+    MULTIMARGIN_SIMD void add_row(Index i, Workspace& w) {
+        scatter_moves(i, w.row.step_of(beta_.data() + i * labels_.chunks()));
     }
     MULTIMARGIN_INLINE void open_row(Index i, Workspace& w) const {
         open_row(i, w, [](Index) {});
@@ -210,13 +223,13 @@ class CoupledEngine {
     // processor's own cache; else this one, which is there already.
     MULTIMARGIN_INLINE Index next_far_row(std::span<const std::int32_t> order, std::size_t q) const {
         constexpr std::size_t own_cache = std::size_t{1} << 22;
-        const bool far = state_.size() * sizeof(Chunk<T>) > own_cache;
+        const bool far = state_.bytes() > own_cache;
         return order[far && q + 1 < order.size() && active_[order[q + 1]] ? q + 1 : q];
     }
     template <class Row>
     MULTIMARGIN_INLINE void prefetch_state(const Row& row, Index k) const {
         if (k >= row.size()) return;
-        const Chunk<T>* v = state_.data() + row.column(k) * width_;
+        const Chunk<T>* v = state_.row(row.column(k));
         for (int c = 0; c < width_; c += 2) __builtin_prefetch(v + c, 0, 2);
     }
 
@@ -228,6 +241,7 @@ class CoupledEngine {
     }
     MULTIMARGIN_INLINE bool step_chunk(Index i, int k, T* beta, Workspace& w) {
         bool changed = false;
+        const T curvature = state_.shares().curvature(squares_[i]);
         const Index first = static_cast<Index>(k) * lanes<T>, last = std::min(labels_.labels(), first + lanes<T>);
         for (Index l = first; l < last; ++l) {
             if (w.low[l] == w.high[l]) continue;
@@ -238,9 +252,9 @@ class CoupledEngine {
             if (projected == 0) continue;
             highest_[l] = std::max(highest_[l], projected);
             lowest_[l] = std::min(lowest_[l], projected);
-            const T now = std::clamp(old + g * step_length(diagonal_[l] * norms_[i]), w.low[l], w.high[l]);
+            const T now = std::clamp(old + g * step_length(diagonal_[l] * curvature), w.low[l], w.high[l]);
             if (now == old) continue;
-            w.row.move(l, now - old, norms_[i]);
+            w.row.move(l, now - old, curvature);
             beta[l] = now;
             changed = true;
         }
@@ -250,10 +264,11 @@ class CoupledEngine {
         int count = 0;
         for (int k = 0; k < width_; ++k) {
             if (!any(step[k] != 0)) continue;
-            moves_[static_cast<std::size_t>(count)] = step[k];
+            moves_[static_cast<std::size_t>(count)] = state_.shares().features * step[k];
             moved_[static_cast<std::size_t>(count++)] = k;
         }
-        Kernels::scatter(x_.row(i), state_.data(), width_, x_.cols(), bias_, moved_.data(), count, moves_.data());
+        Kernels::scatter(x_.row(i), state_.data(), width_, x_.cols(), state_.shares().step_bias(), moved_.data(), count,
+                         moves_.data());
     }
     void forget_thresholds() {
         for (Index l = 0; l < static_cast<Index>(upper_.size()) * lanes<T>; ++l) {
@@ -277,10 +292,13 @@ class CoupledEngine {
     }
     MULTIMARGIN_SIMD void evaluate_state(Index first, Index last, Workspace& w, Sums& sums) const {
         for (Index j = first; j < last; ++j) {
-            const Chunk<T>* v = state_.data() + j * width_;
+            const Chunk<T>* v = state_.row(j);
             bool seen = false;  // a feature that no row has has no weights
             for (int k = 0; k < width_ && !seen; ++k) seen = any(v[k] != 0);
-            if (seen) sums.quadratic += prior_.quadratic(v, w.row);
+            if (!seen) continue;
+            sums.quadratic += prior_.quadratic(v, w.row);
+            for (int k = 0; k < width_; ++k) w.lead.chunks()[k] = state_.lead(j, k);
+            sums.lead += prior_.quadratic(w.lead.chunks(), w.row);
         }
     }
 
@@ -290,9 +308,11 @@ class CoupledEngine {
     T bias_;
     bool prior_margins_;
     int threads_;
-    std::vector<T> norms_;
+    std::vector<T> squares_;  // squared lengths of the rows without the constant feature
+    ProximalSchedule<T> schedule_;
     int width_;
-    Buffer<Chunk<T>> state_, beta_;
+    ProximalState<T> state_;
+    Buffer<Chunk<T>> beta_;
     std::vector<std::uint8_t> active_;
     std::vector<T> diagonal_;
     ChunkVector<T> highest_, lowest_;  // worst projected gradients of the running pass

@@ -60,15 +60,20 @@ struct M3LResult {
     Status status;
 };
 
-// 1 / |x|^2 with the constant feature; an all-zero row takes its full step at once.
+// Squared lengths of the rows, without the constant feature.
 template <RowMatrix X>
-std::vector<typename X::value_type> squared_norms(const X& x, double bias) {
-    std::vector<typename X::value_type> norms(static_cast<std::size_t>(x.rows()));
-    for (Index i = 0; i < x.rows(); ++i)
-        norms[static_cast<std::size_t>(i)] = static_cast<typename X::value_type>(squared_norm(x.row(i)) + bias * bias);
-    return norms;
+std::vector<typename X::value_type> squared_norms(const X& x) {
+    std::vector<typename X::value_type> squares(static_cast<std::size_t>(x.rows()));
+    for (Index i = 0; i < x.rows(); ++i) squares[static_cast<std::size_t>(i)] = squared_norm(x.row(i));
+    return squares;
 }
 
+template <class T>
+double mean(const std::vector<T>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// A row without curvature takes its full step at once.
 template <class T>
 MULTIMARGIN_INLINE T step_length(T curvature) {
     return curvature > 0 ? 1 / curvature : T(1e30);

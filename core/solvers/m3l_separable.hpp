@@ -15,6 +15,7 @@
 #include "core/parallel.hpp"
 #include "core/solvers/m3l_linear.hpp"
 #include "core/solvers/panels.hpp"
+#include "core/solvers/proximal_state.hpp"
 #include "core/solvers/rows_ahead.hpp"
 
 namespace multimargin {
@@ -26,14 +27,15 @@ class SeparableBlock {
     using Kernels = KernelsFor<X>;
     static constexpr int max_chunks = 64;
 
-    SeparableBlock(const X& x, const LabelCells<T>& labels, const std::vector<T>& norms, T bias, int first, int chunks)
+    SeparableBlock(const X& x, const LabelCells<T>& labels, const std::vector<T>& squares, T bias, int first,
+                   int chunks)
         : x_(x),
           labels_(labels),
-          norms_(norms),
+          squares_(squares),
           bias_(bias),
           first_(first),
           chunks_(chunks),
-          state_(static_cast<std::size_t>(x.cols() + 1) * chunks),
+          state_(x.cols(), chunks, bias),
           beta_(static_cast<std::size_t>(x.rows()) * chunks),
           active_(static_cast<std::size_t>(x.rows()), all_active()),
           upper_(static_cast<std::size_t>(chunks)),
@@ -41,13 +43,21 @@ class SeparableBlock {
           highest_(chunks),
           lowest_(chunks),
           panel_rows_(x, bias, chunks),
-          ahead_(x, labels, norms) {
+          ahead_(x, labels, squares) {
         forget_thresholds();
     }
 
     // Starts from given beta (rows x labels), moved into the box.
     void start_from(const T* beta) {
         for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels());
+        state_.start();
+    }
+
+    void recentre(const ProximalShares<T>& shares, bool sum_afresh) {
+        state_.recentre(shares);
+        if (!sum_afresh) return;
+        state_.forget_steps();
+        for (Index i = 0; i < x_.rows(); ++i) add_row(i, beta_.data() + i * chunks_);
     }
 
     double pass(std::span<const std::int32_t> order, bool shrink, Control& control, bool on_caller) {
@@ -60,7 +70,8 @@ class SeparableBlock {
         return gap;
     }
 
-    // Adds this block's part of sum c max(t, 0), sum m b, tr(V(b) V') and tr(V V') to totals[0..3], label by label.
+    // Adds this block's part of sum c max(t, 0), sum m b, tr(V(b) V'), tr(V V') and tr((V(b) - V) (V(b) - V)') to
+    // totals[0..4], label by label.
     void evaluate(double share, std::vector<double>* totals, Control& control, bool on_caller) {
         ChunkVector<T> sums[3] = {ChunkVector<T>(chunks_), ChunkVector<T>(chunks_), ChunkVector<T>(chunks_)};
         for (Index first = 0; first < x_.rows(); first += batch) {
@@ -70,8 +81,9 @@ class SeparableBlock {
         }
         for (Index first = 0; first <= x_.cols(); first += batch) {
             if (control.leave_unfinished(on_caller)) return;
-            square_state(first, std::min(x_.cols() + 1, first + static_cast<Index>(batch)), sums[0]);
+            square_state(first, std::min(x_.cols() + 1, first + static_cast<Index>(batch)), sums[0], sums[1]);
             drain(sums[0], totals[3]);
+            drain(sums[1], totals[4]);
         }
     }
 
@@ -79,7 +91,7 @@ class SeparableBlock {
     void copy_weights(T* weights) const {
         for (Index j = 0; j <= x_.cols(); ++j)
             for (Index l = 0; l < own_labels(); ++l)
-                weights[(first_label() + l) * (x_.cols() + 1) + j] = lane(state_.data() + j * chunks_, l);
+                weights[(first_label() + l) * (x_.cols() + 1) + j] = lane(state_.row(j), l);
     }
     void copy_beta(T* beta) const {
         for (Index i = 0; i < x_.rows(); ++i)
@@ -135,7 +147,7 @@ class SeparableBlock {
             const auto row = x_.row(i);
             Chunk<T> scores[M], steps[M];
             gather_chunks<M, true, T>(row, state_.data(), M, x_.cols(), bias_, nullptr, scores);
-            const T length = step_length(norms_[i]);
+            const T length = step_length(state_.shares().curvature(squares_[i]));
             std::uint64_t still_active = 0;
             Chunk<T> moved{};
             for (int k = 0; k < M; ++k) {
@@ -146,7 +158,9 @@ class SeparableBlock {
                 still_active |= std::uint64_t{stays} << k;
                 moved = steps[k] != 0 ? steps[k] : moved;
             }
-            if (any(moved != 0)) scatter_chunks<M, true, T>(row, state_.data(), M, x_.cols(), bias_, nullptr, steps);
+            if (any(moved != 0))
+                scatter_chunks<M, true, T>(row, state_.data(), M, x_.cols(), state_.shares().step_bias(), nullptr,
+                                           steps);
             if (shrink) active_[i] = still_active;
         }
     }
@@ -157,7 +171,7 @@ class SeparableBlock {
         const int count = list_chunks(active_[i], at);
         const auto row = x_.row(i);
         Kernels::gather(row, state_.data(), chunks_, x_.cols(), bias_, at, count, scores);
-        const T length = step_length(norms_[i]);
+        const T length = step_length(state_.shares().curvature(squares_[i]));
         int changes = 0;
         std::uint64_t still_active = 0;
         for (int e = 0; e < count; ++e) {
@@ -169,7 +183,7 @@ class SeparableBlock {
             steps[changes] = change;
             moved[changes++] = at[e];
         }
-        if (changes) Kernels::scatter(row, state_.data(), chunks_, x_.cols(), bias_, moved, changes, steps);
+        scatter(row, moved, changes, steps);
         if (shrink) active_[i] = still_active;
     }
 
@@ -188,6 +202,7 @@ class SeparableBlock {
         for (int r = 0; r < quad; ++r)
             for (int e = 0; e < width; ++e) scores[r * width + e] = bias_ * last[at[e]];
         QuadKernels<T>::gather(x, x_.cols(), state_.data(), chunks_, at, width, width, scores);
+        const T step_bias = state_.shares().step_bias();
         T gram[quad][quad];
         QuadKernels<T>::gram(x, x_.cols(), gram);
         bool moves = false;
@@ -197,14 +212,14 @@ class SeparableBlock {
                 continue;
             }
             const Index i = rows[r];
-            const T length = step_length(norms_[i]);
+            const T length = step_length(state_.shares().curvature(squares_[i]));
             std::uint64_t still_active = 0;
             for (int e = 0; e < width; ++e) {
                 Chunk<T>& step = steps[r * width + e];
                 step = Chunk<T>{};
                 if (!(active_[i] >> at[e] & 1)) continue;
                 Chunk<T> score = scores[r * width + e];
-                for (int b = 0; b < r; ++b) score += (gram[r][b] + bias_ * bias_) * steps[b * width + e];
+                for (int b = 0; b < r; ++b) score += (gram[r][b] + bias_ * step_bias) * steps[b * width + e];
                 bool stays = false;
                 step = step_chunk(i, at[e], score, length, gap, stays);
                 if (stays) still_active |= std::uint64_t{1} << at[e];
@@ -214,7 +229,7 @@ class SeparableBlock {
         }
         if (!moves) return;
         for (int r = 0; r < count; ++r)
-            for (int e = 0; e < width; ++e) last[at[e]] += bias_ * steps[r * width + e];
+            for (int e = 0; e < width; ++e) last[at[e]] += step_bias * steps[r * width + e];
         QuadKernels<T>::scatter(x, x_.cols(), state_.data(), chunks_, at, width, width, steps);
     }
 
@@ -224,7 +239,8 @@ class SeparableBlock {
         return count;
     }
 
-    // The exact step of chunk k of row i at these scores; adds the local gap, tells whether the chunk stays active.
+    // The exact step of chunk k of row i at these scores, as it reaches the state; adds the local gap, tells whether the
+    // chunk stays active.
     MULTIMARGIN_INLINE Chunk<T> step_chunk(Index i, int k, Chunk<T> score, T length, Chunk<T>& gap, bool& stays) {
         const Chunk<T> zero{}, one = zero + T(1);
         const auto positive = labels_.is_positive(i, first_ + k);
@@ -244,7 +260,7 @@ class SeparableBlock {
         lowest = lane_min(lowest, projected);
         const auto firmly = (t < lower_[k]) | (t > upper_[k]) | (cost == zero);
         stays = any(moves | ~firmly);
-        return change;
+        return state_.shares().features * change;
     }
 
     // sums: c max(t, 0), m b, beta z per label, over these rows.
@@ -274,11 +290,12 @@ class SeparableBlock {
             }
         }
     }
-    MULTIMARGIN_SIMD void square_state(Index first, Index last, ChunkVector<T>& squares) const {
+    MULTIMARGIN_SIMD void square_state(Index first, Index last, ChunkVector<T>& squares, ChunkVector<T>& leads) const {
         for (Index j = first; j < last; ++j)
             for (int k = 0; k < chunks_; ++k) {
-                const Chunk<T> v = state_[static_cast<std::size_t>(j * chunks_ + k)];
+                const Chunk<T> v = state_.row(j)[k], lead = state_.lead(j, k);
                 squares.chunks()[k] += v * v;
+                leads.chunks()[k] += lead * lead;
             }
     }
     void drain(ChunkVector<T>& sums, std::vector<double>& totals) const {
@@ -310,23 +327,36 @@ class SeparableBlock {
             }
     }
     MULTIMARGIN_SIMD void start_row(Index i, const T* beta) {
-        Chunk<T> start[max_chunks];
-        std::memset(static_cast<void*>(start), 0, sizeof start);
+        Chunk<T>* start = beta_.data() + i * chunks_;
         std::memcpy(static_cast<void*>(start), beta + first_label(),
                     static_cast<std::size_t>(own_labels()) * sizeof(T));
+        for (int k = 0; k < chunks_; ++k) start[k] = labels_.in_box(i, first_ + k, start[k]);
+        add_row(i, start);
+    }
+    // Adds x_i beta_i' to the state, as much of it as the shares let through.
+    MULTIMARGIN_INLINE void add_row(Index i, const Chunk<T>* beta) {
+        Chunk<T> steps[max_chunks];
+        int at[max_chunks], count = 0;
         for (int k = 0; k < chunks_; ++k) {
-            start[k] = labels_.in_box(i, first_ + k, start[k]);
-            beta_[static_cast<std::size_t>(i * chunks_ + k)] = start[k];
+            if (!any(beta[k] != 0)) continue;
+            steps[count] = state_.shares().features * beta[k];
+            at[count++] = k;
         }
-        Kernels::scatter_all(x_.row(i), state_.data(), chunks_, x_.cols(), bias_, start);
+        scatter(x_.row(i), at, count, steps);
+    }
+    template <class Row>
+    MULTIMARGIN_INLINE void scatter(const Row& row, const int* at, int count, const Chunk<T>* steps) {
+        if (count)
+            Kernels::scatter(row, state_.data(), chunks_, x_.cols(), state_.shares().step_bias(), at, count, steps);
     }
 
     const X& x_;
     const LabelCells<T>& labels_;
-    const std::vector<T>& norms_;
+    const std::vector<T>& squares_;  // squared lengths of the rows without the constant feature
     T bias_;
     int first_, chunks_;
-    Buffer<Chunk<T>> state_, beta_;
+    ProximalState<T> state_;
+    Buffer<Chunk<T>> beta_;
     std::vector<std::uint64_t> active_;
     Buffer<Chunk<T>> upper_, lower_;
     ChunkVector<T> highest_, lowest_;  // worst projected gradients of the running pass
@@ -340,14 +370,17 @@ class SeparableEngine {
     using T = typename X::value_type;
 
     SeparableEngine(const X& x, const LabelCells<T>& labels, T bias, int threads)
-        : labels_(labels), threads_(threads), norms_(squared_norms(x, bias)) {
+        : labels_(labels),
+          threads_(threads),
+          squares_(squared_norms(x)),
+          schedule_(mean(squares_), bias) {
         constexpr int preferred_chunks = 32;
         const int chunks = labels.chunks();
         const int enough = (chunks + preferred_chunks - 1) / preferred_chunks;
         const int count = std::min(chunks, (enough + threads - 1) / threads * threads);
         for (int b = 0, first = 0; b < count; ++b) {
             const int size = chunks / count + (b < chunks % count);
-            blocks_.emplace_back(x, labels, norms_, bias, first, size);
+            blocks_.emplace_back(x, labels, squares_, bias, first, size);
             first += size;
         }
     }
@@ -358,20 +391,22 @@ class SeparableEngine {
 
     double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {
         std::vector<double> gaps(blocks_.size());
+        const auto shares = schedule_.next();
         for_blocks(control, [&](std::size_t b, bool on_caller) {
+            blocks_[b].recentre(shares, schedule_.sums_afresh());
             gaps[b] = blocks_[b].pass(order, shrink, control, on_caller);
         });
         return std::accumulate(gaps.begin(), gaps.end(), 0.0);
     }
 
     Evaluation evaluate(double share, Control& control) {
-        std::vector<double> totals[4];
+        std::vector<double> totals[5];
         for (auto& t : totals) t.assign(static_cast<std::size_t>(labels_.labels()), 0.0);
         for_blocks(control,
                    [&](std::size_t b, bool on_caller) { blocks_[b].evaluate(share, totals, control, on_caller); });
-        double sums[4];
-        for (int q = 0; q < 4; ++q) sums[q] = std::accumulate(totals[q].begin(), totals[q].end(), 0.0);
-        return {.primal = 0.5 * sums[3] + sums[0], .dual = sums[1] - sums[2] + 0.5 * sums[3]};
+        double sums[5];
+        for (int q = 0; q < 5; ++q) sums[q] = std::accumulate(totals[q].begin(), totals[q].end(), 0.0);
+        return {.primal = 0.5 * sums[3] + sums[0], .dual = sums[1] - sums[2] + 0.5 * (sums[3] - sums[4])};
     }
 
     void copy_weights(T* weights) const {
@@ -390,7 +425,8 @@ class SeparableEngine {
 
     const LabelCells<T>& labels_;
     int threads_;
-    std::vector<T> norms_;
+    std::vector<T> squares_;
+    ProximalSchedule<T> schedule_;
     std::vector<SeparableBlock<X>> blocks_;
 };
 

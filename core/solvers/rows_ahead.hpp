@@ -18,8 +18,8 @@ class RowsAhead {
   public:
     using T = typename X::value_type;
 
-    RowsAhead(const X& x, const LabelCells<T>& labels, const std::vector<T>& norms)
-        : x_(x), labels_(labels), norms_(norms) {}
+    RowsAhead(const X& x, const LabelCells<T>& labels, const std::vector<T>& squares)
+        : x_(x), labels_(labels), squares_(squares) {}
 
     // Before the visit to order[q]. active: one word a row, 0 for a row that is passed over; beta: `width` chunks a
     // row.
@@ -34,7 +34,7 @@ class RowsAhead {
         const Index i = order[q + entries];
         x_.prefetch(i);
         labels_.prefetch(i);
-        __builtin_prefetch(norms_.data() + i);
+        __builtin_prefetch(squares_.data() + i);
         prefetch_bytes(beta + i * width, Index{width} * 32);
     }
 
@@ -43,7 +43,7 @@ class RowsAhead {
 
     const X& x_;
     const LabelCells<T>& labels_;
-    const std::vector<T>& norms_;
+    const std::vector<T>& squares_;
 };
 
 }  // namespace multimargin
