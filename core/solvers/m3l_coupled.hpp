@@ -26,6 +26,7 @@ class CoupledEngine {
   public:
     using T = typename X::value_type;
     using Kernels = KernelsFor<X>;
+    static constexpr double settled_gap = 1.0;  // passes cost so much more that it does not pay to wait
 
     // prior_margins: m_il = y_il (R y_i)_l instead of 1.
     CoupledEngine(const X& x, const LabelCells<T>& labels, const Prior& prior, T bias, bool prior_margins, int threads)

@@ -79,21 +79,21 @@ MULTIMARGIN_INLINE T step_length(T curvature) {
     return curvature > 0 ? 1 / curvature : T(1e30);
 }
 
-// Passes that coordinate ascent still needs, from the estimated gaps at half of its passes and now, which are noisy: at
-// first the gap falls by a factor a pass, later like a power of the passes.
+// Passes that coordinate ascent still needs if the gap goes on falling like a power of their number, from its estimates
+// at half of the passes and now.
 inline double passes_left(const std::vector<double>& estimates, double goal) {
-    constexpr std::size_t settled = 16;
-    const std::size_t passes = estimates.size(), span = passes / 2;
-    const double now = estimates.back(), before = estimates[passes - 1 - span];
+    const std::size_t passes = estimates.size(), half = passes / 2;
+    const double now = estimates.back(), before = estimates[passes - 1 - half];
     if (now <= goal) return 0.0;
     if (now >= before) return std::numeric_limits<double>::infinity();
-    const double to_go = std::log(now / goal) / std::log(before / now);  // in spans, or doublings of the passes
-    return passes < settled ? to_go * static_cast<double>(span) : (std::exp2(to_go) - 1) * static_cast<double>(passes);
+    const double doublings = std::log(now / goal) / std::log(before / now);
+    return (std::exp2(doublings) - 1) * static_cast<double>(passes);
 }
 
 // Runs passes of an engine until the certificate holds. An Engine offers
 //   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
 //   Evaluation evaluate(share, control)   exact P and D; reactivates variables whose share of the gap exceeds `share`
+//   settled_gap                           relative gap from which on passes_left() is believed
 // warm: whether the engine starts at the solution of a problem much like this one.
 template <class Engine>
 M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M3LParams& params, Control& control) {
@@ -132,7 +132,8 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M
         if (stop && progress.evaluated) return {last, count, control.reason()};
         if (final_pass) return {last, count, Status::max_iter};
         if (stop) return {engine.evaluate(0.0, control), count, control.reason()};
-        if (std::isfinite(params.patience) && pass >= first_hand_over &&
+        const bool foreseeable = estimate <= Engine::settled_gap * last.primal;
+        if (pass >= first_hand_over && (foreseeable || pass >= params.patience) &&
             passes_left(estimates, params.tol * last.primal) > params.patience)
             return {last, count, Status::hand_over};
     }

@@ -368,6 +368,7 @@ template <RowMatrix X>
 class SeparableEngine {
   public:
     using T = typename X::value_type;
+    static constexpr double settled_gap = 0.1;  // with large C the gap hardly moves for tens of passes, then falls fast
 
     SeparableEngine(const X& x, const LabelCells<T>& labels, T bias, int threads)
         : labels_(labels),

@@ -21,9 +21,9 @@ DSYEVD = scipy.linalg.cython_lapack.__pyx_capi__["dsyevd"]
 NEWTON_MAX_FEATURES = 1000
 # Up to this many labels, a factor with a diagonal is faster multiplied out.
 DENSE_PRIOR_LABELS = 256
-# Passes of the problem without coupling after which it is clear which solver suits (one more than coordinate ascent
-# takes before it may hand over), and the relative gap to which it is then solved for a start.
-PROBE_PASSES = 9
+# Passes of the problem without coupling after which it is mostly clear which solver suits, and the relative gap to which
+# it is then solved for a start.
+PROBE_PASSES = 24
 PROBE_TOL = 0.1
 # The same where coordinate ascent is the only solver: these passes are cheaper than coupled ones, but soon lead astray.
 HEAD_START_PASSES = 5
@@ -151,7 +151,7 @@ class LinearSolvers:
             start=beta,
             keep_beta=keep_beta,
             passes=passes,
-            patience=self._patience(),
+            patience=self._patience(near=self.near or prior is not None),
             tol=self.tol,
             max_iter=self.max_iter if max_iter is None else max_iter,
             seed=self.problem.seed,
@@ -193,13 +193,15 @@ class LinearSolvers:
         del primal, dual
         return self.monitor(pass_, time, None, None)
 
-    def _patience(self) -> float:
-        """Return the passes of coordinate ascent that the Newton finish is worth, where it can serve at all."""
+    def _patience(self, *, near: bool = False) -> float:
+        """Return the passes of coordinate ascent that the Newton finish is worth, where it can serve at all.
+
+        From weights nearby it takes a third of its iterations.
+        """
         n_samples, n_features = self.problem.X.shape
         if self.prior_margins or n_features > NEWTON_MAX_FEATURES or n_samples <= n_features:
             return np.inf
-        patience = newton_patience(n_features, sparse=sp.issparse(self.problem.X))
-        return patience / 3 if self.near else patience  # from weights nearby Newton takes a third of its iterations
+        return newton_patience(n_features, sparse=sp.issparse(self.problem.X)) / (3 if near else 1)
 
     def _is_wide(self, factor: tuple[Any, ...]) -> bool:
         """Whether products with X are cheaper label by label than through the factor."""
@@ -211,10 +213,10 @@ class LinearSolvers:
 def newton_patience(n_features: int, *, sparse: bool) -> float:
     """Return the passes that cost as much as a typical Newton finish.
 
-    For dense rows that forms matrices with a row and a column per feature: 30 to 50 passes on 120 features, 100 to 250
+    For dense rows that forms matrices with a row and a column per feature: 45 to 90 passes on 120 features, 250 to 300
     on 252.
     """
-    return 400.0 if sparse else min(max(n_features**2 / 200, 16.0), 400.0)
+    return 400.0 if sparse else min(max(n_features**3 / 36_000, 16.0), 300.0)
 
 
 def _is_mild(prior: Prior) -> bool:
