@@ -12,18 +12,21 @@
 // Method: row-block dual coordinate ascent. Solvers keep the signed beta = y o b and V row-major, so that the
 // weights of one feature for all labels are neighbours. A visit to row i reads its scores s = V' x_i once for all
 // labels, takes an exact one-coordinate step in each label, and adds x_i (change of beta_i)' to V. Rows come in a
-// fresh random order each pass: a fixed order stalls the primal.
+// fresh random order each pass: a fixed order stalls the primal. From pass to pass V is held back by a proximal term
+// (proximal_state.hpp), so that V is not quite the V(b) of the dual variables.
 //   m3l_separable.hpp   R = I: labels do not interact, one vector operation steps a chunk of labels
 //   m3l_coupled.hpp     other R: labels of a row are stepped one after the other, prior.hpp keeps their scores right
 // Where that would take long and features are few, m3l_newton.hpp and m3l_newton_coupled.hpp take over.
 //
-// Stopping: (P - D) <= tol P, both evaluated over all rows. In terms of t = m - y z, P - D = sum_il [c max(t, 0) - b t]
-// with every term >= 0; the same sum collected during a pass estimates the gap and tells when an evaluation pays.
+// Stopping: (P - D) <= tol P, both evaluated over all rows. With t = m - y z and lead = V(b) - V,
+// P - D = sum_il [c max(t, 0) - b t] + 1/2 tr(lead R lead'), every term >= 0; the first sum collected during a pass
+// estimates the gap and tells when an evaluation pays.
 // Shrinking leaves out variables that sit firmly at a bound; evaluation brings back every one that should move, so
 // it cannot stop early with a wrong answer. Cost of a pass: one multiply-add per stored entry of X and active label.
 //
-// Rounding: with V the array kept by the solver and V(b) = V + E, D = sum m b - tr(V(b) R V') + 1/2 tr(V R V') up to a
-// term of second order in E, and P belongs to the returned V; both are summed in double.
+// Rounding: with V and lead from the arrays kept by the solver and V(b) = V + lead + E,
+//   D = sum m b - tr(V(b) R V') + 1/2 tr(V R V') - 1/2 tr(lead R lead')
+// up to terms in E lead, which is small, and E E. P belongs to the returned V; both are summed in double.
 
 #include <algorithm>
 #include <cmath>
@@ -117,7 +120,7 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M
         const bool promising = pass > first_evaluation && optimism * estimate <= params.tol * last.primal;
         Progress progress{.pass = count, .time = control.elapsed()};
         if (promising || final_pass || pass == next_evaluation || control.stopped()) {
-            if (pass >= next_evaluation) next_evaluation *= 2;
+            if (pass >= next_evaluation) next_evaluation = std::max(4, 2 * next_evaluation);
             const double share = 0.1 * params.tol * std::max(last.primal, 0.0) / static_cast<double>(cells);
             last = engine.evaluate(share, control);
             optimism = estimate > 0 ? std::clamp(last.gap() / estimate, 0.2, 2.0) : 1.0;

@@ -87,11 +87,15 @@ class SeparableBlock {
         }
     }
 
-    // weights: labels x (cols + 1), the last column for the constant feature.
+    // weights: labels x (cols + 1), the last column for the constant feature. A few features at a time for every label,
+    // so that each cache line of the result is written once.
     void copy_weights(T* weights) const {
-        for (Index j = 0; j <= x_.cols(); ++j)
+        constexpr Index tile = 64;
+        const Index columns = x_.cols() + 1;
+        for (Index first = 0; first < columns; first += tile)
             for (Index l = 0; l < own_labels(); ++l)
-                weights[(first_label() + l) * (x_.cols() + 1) + j] = lane(state_.row(j), l);
+                for (Index j = first; j < std::min(columns, first + tile); ++j)
+                    weights[(first_label() + l) * columns + j] = lane(state_.row(j), l);
     }
     void copy_beta(T* beta) const {
         for (Index i = 0; i < x_.rows(); ++i)
@@ -239,8 +243,8 @@ class SeparableBlock {
         return count;
     }
 
-    // The exact step of chunk k of row i at these scores, as it reaches the state; adds the local gap, tells whether the
-    // chunk stays active.
+    // The exact step of chunk k of row i at these scores, as it reaches the state; adds the local gap, tells whether
+    // the chunk stays active.
     MULTIMARGIN_INLINE Chunk<T> step_chunk(Index i, int k, Chunk<T> score, T length, Chunk<T>& gap, bool& stays) {
         const Chunk<T> zero{}, one = zero + T(1);
         const auto positive = labels_.is_positive(i, first_ + k);
@@ -371,10 +375,7 @@ class SeparableEngine {
     static constexpr double settled_gap = 0.1;  // with large C the gap hardly moves for tens of passes, then falls fast
 
     SeparableEngine(const X& x, const LabelCells<T>& labels, T bias, int threads)
-        : labels_(labels),
-          threads_(threads),
-          squares_(squared_norms(x)),
-          schedule_(mean(squares_), bias) {
+        : labels_(labels), threads_(threads), squares_(squared_norms(x)), schedule_(mean(squares_), bias) {
         constexpr int preferred_chunks = 32;
         const int chunks = labels.chunks();
         const int enough = (chunks + preferred_chunks - 1) / preferred_chunks;

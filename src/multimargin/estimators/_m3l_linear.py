@@ -21,8 +21,8 @@ DSYEVD = scipy.linalg.cython_lapack.__pyx_capi__["dsyevd"]
 NEWTON_MAX_FEATURES = 1000
 # Up to this many labels, a factor with a diagonal is faster multiplied out.
 DENSE_PRIOR_LABELS = 256
-# Passes of the problem without coupling after which it is mostly clear which solver suits, and the relative gap to which
-# it is then solved for a start.
+# Passes of the problem without coupling after which it is mostly clear which solver suits, and the relative gap to
+# which it is then solved for a start.
 PROBE_PASSES = 24
 PROBE_TOL = 0.1
 # The same where coordinate ascent is the only solver: these passes are cheaper than coupled ones, but soon lead astray.
