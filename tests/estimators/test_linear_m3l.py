@@ -2,6 +2,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from multimargin import LinearM3L, priors
@@ -176,6 +177,25 @@ def test_weak_duality_at_every_evaluation(rng, name):
     best = model.certificate_
     assert np.all(history.dual <= best.primal * (1 + 1e-12))
     assert np.all(history.primal >= best.dual * (1 - 1e-12))
+
+
+@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize(("dtype", "rounding"), [(np.float32, 5e-5), (np.float64, 1e-11)])
+def test_bounds_hold_over_hundreds_of_passes_from_a_warm_start(rng, name, dtype, rounding):
+    X = np.abs(rng.normal(size=(60, 90)))
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(dtype)
+    Y = (X @ rng.normal(size=(90, 5)) + 0.1 * rng.normal(size=(60, 5)) > 0).astype(int)
+    prior = make_priors(rng)[name]
+    model = LinearM3L(prior=prior, warm_start=True, random_state=0).fit(X, Y)
+    model.set_params(C=30.0, tol=1e-15, max_iter=600)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, Y)
+    best = LinearM3L(C=30.0, prior=prior, **EXACT).fit(X.astype(np.float64), Y).certificate_
+    assert np.all(model.history_.dual <= best.primal * (1 + rounding))
+    assert np.all(model.history_.primal >= best.dual * (1 - rounding))
+    assert model.certificate_.relative_gap <= 1e-3
+    value = primal_of(model, X.astype(np.float64), Y, as_matrix(prior, 5), 30.0)
+    assert value == pytest.approx(model.certificate_.primal, rel=rounding)
 
 
 @pytest.mark.parametrize("name", PRIORS)
