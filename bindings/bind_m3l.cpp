@@ -31,6 +31,7 @@ nb::dict run(Engine& engine, Index rows, Index labels, const Call& call,
         result =
             run_passes(engine, rows, rows * labels, start && call.params.passes_before == 0, call.params, call.control);
     }
+    engine.forget_centre();
     nb::dict out;
     out["primal"] = result.certificate.primal;
     out["dual"] = result.certificate.dual;

@@ -105,6 +105,9 @@ class CoupledEngine {
                 .dual = total.linear - total.cross + 0.5 * (total.quadratic - total.lead)};
     }
 
+    // Makes room for what is copied from here after the last pass.
+    void forget_centre() { state_.forget_centre(); }
+
     // The state, (cols + 1) x state_labels(): V, or U = V F for a factor without diagonal.
     void copy_state(T* out, Index state_labels) const {
         for (Index j = 0; j <= x_.cols(); ++j)

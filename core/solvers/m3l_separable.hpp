@@ -87,6 +87,8 @@ class SeparableBlock {
         }
     }
 
+    void forget_centre() { state_.forget_centre(); }
+
     // weights: labels x (cols + 1), the last column for the constant feature. A few features at a time for every label,
     // so that each cache line of the result is written once.
     void copy_weights(T* weights) const {
@@ -411,6 +413,10 @@ class SeparableEngine {
         return {.primal = 0.5 * sums[3] + sums[0], .dual = sums[1] - sums[2] + 0.5 * (sums[3] - sums[4])};
     }
 
+    // Makes room for what is copied from here after the last pass.
+    void forget_centre() {
+        for (auto& block : blocks_) block.forget_centre();
+    }
     void copy_weights(T* weights) const {
         for (const auto& block : blocks_) block.copy_weights(weights);
     }

@@ -104,6 +104,9 @@ class ProximalState {
         shares_ = shares;
     }
 
+    // After the last pass.
+    void forget_centre() { centre_ = Buffer<Chunk<T>>(); }
+
     // Leaves the centre's part of (*); V(b)'s is to be added again.
     void forget_steps() {
         leave_centre(0, features_, 1 - shares_.features);

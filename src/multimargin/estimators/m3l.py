@@ -97,7 +97,7 @@ class LinearM3L(M3L, LinearModel):
     -----
     A pass costs one multiply-add per stored entry of X and label, plus :math:`L^2` per row for a dense prior or
     :math:`rL` for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and
-    ``n_samples x n_labels`` + ``n_features x n_labels`` numbers of X's precision.
+    ``n_samples x n_labels`` + ``2 x n_features x n_labels`` numbers of X's precision.
 
     The authors' C is half of ours.
 
@@ -105,6 +105,9 @@ class LinearM3L(M3L, LinearModel):
     ----------
     B. Hariharan, S. V. N. Vishwanathan, M. Varma. Efficient max-margin multi-label classification with applications to
     zero-shot learning. Machine Learning 88 (2012). https://doi.org/10.1007/s10994-012-5291-x
+
+    A. Chambolle, T. Pock. A first-order primal-dual algorithm for convex problems with applications to imaging. Journal
+    of Mathematical Imaging and Vision 40 (2011). https://doi.org/10.1007/s10851-010-0251-1
 
     Examples
     --------
