@@ -280,10 +280,14 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         warnings.warn(
             f"{type(self).__name__} stopped after {solution.passes} passes with relative duality gap "
             f"{certificate.relative_gap:.2e} > tol {self.tol:.2e} (objective {certificate.primal:.6g}, lower bound "
-            f"{certificate.dual:.6g}). Increase {limit}, scale the features, or lower C.",
+            f"{certificate.dual:.6g}). {self._advice(limit)}",
             ConvergenceWarning,
             stacklevel=3,
         )
+
+    def _advice(self, limit: str) -> str:
+        """Say what to do about a fit that did not converge within this limit."""
+        return f"Increase {limit}, scale the features, or lower C."
 
 
 class LinearModel(MultilabelClassifier):

@@ -80,12 +80,11 @@ class LinearSolvers:
         """
         self.near = weights is not None
         if self.prior is None:
-            if weights is not None and after_newton and np.isfinite(self._patience()):
+            if weights is not None and after_newton and self.may_refine:
                 return self._refine({"beta": beta, "passes": 0}, weights=weights)
             result = self._ascend(beta, keep_beta=keep_beta)
             return self._refine(result, weights=weights) if result["status"] == "hand_over" else result
-        newton = np.isfinite(self._patience())
-        factor = _eigenfactor(self.prior, self.problem.dtype) if newton else None
+        factor = _eigenfactor(self.prior, self.problem.dtype) if self.may_refine else None
         if factor is not None and self._is_wide(factor) and _is_mild(self.prior):
             return self._solve_wide(factor, beta, weights, keep_beta)
         passes = 0
@@ -192,6 +191,11 @@ class LinearSolvers:
         """Report a pass over a problem that is not the user's: its bounds are not his."""
         del primal, dual
         return self.monitor(pass_, time, None, None)
+
+    @property
+    def may_refine(self) -> bool:
+        """Whether the Newton finish, which also starts from weights, can serve."""
+        return bool(np.isfinite(self._patience()))
 
     def _patience(self, *, near: bool = False) -> float:
         """Return the passes of coordinate ascent that the Newton finish is worth, where it can serve at all.
