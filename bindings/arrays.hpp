@@ -20,6 +20,29 @@ using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+// The array behind a Python object, as it is. Another type, layout or number of dimensions is an error, never a copy:
+// callers keep pointers into the array, and a copy would be gone before they are used.
+template <class Array>
+Array exactly(nb::handle object) {
+    Array array;
+    if (!nb::try_cast<Array>(object, array, false))
+        throw nb::type_error("an array of another type, layout or number of dimensions than the core takes");
+    return array;
+}
+
+inline void expect(bool holds, const char* otherwise) {
+    if (!holds) throw std::invalid_argument(otherwise);
+}
+
+// The same for a matrix of a known shape.
+template <class T>
+Matrix<T> matrix_of(nb::handle object, Index rows, Index cols) {
+    auto matrix = exactly<Matrix<T>>(object);
+    expect(static_cast<Index>(matrix.shape(0)) == rows && static_cast<Index>(matrix.shape(1)) == cols,
+           "a matrix of another shape than the core expects");
+    return matrix;
+}
+
 template <class T>
 std::span<const T> view(const Vector<T>& array) {
     return {array.data(), array.shape(0)};

@@ -14,8 +14,8 @@ namespace {
 
 // Label subsets as (starts, members).
 LabelSubsets subset_list(std::size_t labels, const nb::tuple& lists) {
-    const auto starts = nb::cast<Vector<std::int64_t>>(lists[0]);
-    const auto members = nb::cast<Vector<std::int32_t>>(lists[1]);
+    const auto starts = exactly<Vector<std::int64_t>>(lists[0]);
+    const auto members = exactly<Vector<std::int32_t>>(lists[1]);
     LabelSubsets subsets{labels, {}, {}};
     for (auto s : view(starts)) subsets.starts.push_back(static_cast<std::size_t>(s));
     for (auto k : view(members)) subsets.members.push_back(static_cast<std::uint32_t>(k));
@@ -24,10 +24,10 @@ LabelSubsets subset_list(std::size_t labels, const nb::tuple& lists) {
 
 CliqueList clique_list(const nb::tuple& lists, std::size_t budget) {
     CliqueList cliques;
-    for (auto s : view(nb::cast<Vector<std::int64_t>>(lists[0]))) cliques.starts.push_back(static_cast<std::size_t>(s));
-    for (auto t : view(nb::cast<Vector<std::int32_t>>(lists[1])))
+    for (auto s : view(exactly<Vector<std::int64_t>>(lists[0]))) cliques.starts.push_back(static_cast<std::size_t>(s));
+    for (auto t : view(exactly<Vector<std::int32_t>>(lists[1])))
         cliques.members.push_back(static_cast<std::uint32_t>(t));
-    for (auto s : view(nb::cast<Vector<double>>(lists[2]))) cliques.scale.push_back(s);
+    for (auto s : view(exactly<Vector<double>>(lists[2]))) cliques.scale.push_back(s);
     cliques.budget = budget;
     return cliques;
 }
@@ -62,9 +62,9 @@ nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, n
                 Vector<double> weight;
                 Matrix<std::uint64_t> bits;
                 if (warm) {
-                    row = nb::cast<Vector<std::int64_t>>(start[0]);
-                    weight = nb::cast<Vector<double>>(start[1]);
-                    bits = nb::cast<Matrix<std::uint64_t>>(start[2]);
+                    row = exactly<Vector<std::int64_t>>(start[0]);
+                    weight = exactly<Vector<double>>(start[1]);
+                    bits = exactly<Matrix<std::uint64_t>>(start[2]);
                 }
                 nb::gil_scoped_release release;
                 if (warm) solver.start_from(view(row), view(weight), bits.data());
@@ -121,8 +121,9 @@ void bind_cliques(nb::module_& m) {
             [](CliqueLabels* self, nb::tuple positives, nb::object missing, Vector<std::uint8_t> left_out,
                Vector<double> cost) {
                 const auto rows = static_cast<Index>(cost.shape(0));
-                new (self) CliqueLabels(rows, left_out.shape(0), cell_list(positives, rows), cell_list(missing, rows),
-                                        view(left_out), view(cost));
+                const auto labels = static_cast<Index>(left_out.shape(0));
+                new (self) CliqueLabels(rows, left_out.shape(0), cell_list(positives, rows, labels),
+                                        cell_list(missing, rows, labels), view(left_out), view(cost));
             },
             nb::arg("positives"), nb::arg("missing").none(), nb::arg("left_out").noconvert(),
             nb::arg("cost").noconvert());

@@ -21,7 +21,7 @@ class PythonRows final : public RowSource<T> {
             const auto part = rows.subspan(first, std::min(batch, rows.size() - first));
             const auto numbers =
                 new_array<std::int32_t>({part.size()}, [&](auto* to) { std::copy(part.begin(), part.end(), to); });
-            const auto values = nb::cast<Matrix<T>>(compute_(numbers));
+            const auto values = exactly<Matrix<T>>(compute_(numbers));
             if (values.shape(0) != part.size() || static_cast<Index>(values.shape(1)) != n_)
                 throw std::invalid_argument("the kernel gave Gram rows of another shape");
             for (std::size_t k = 0; k < part.size(); ++k)
@@ -43,7 +43,7 @@ struct Call {
 
 template <class T, class Engine>
 nb::dict run(Engine& engine, Index rows, Index labels, Index intercepts, const Call& call) {
-    const T* start = call.start.is_none() ? nullptr : nb::cast<Matrix<T>>(call.start).data();
+    const T* start = call.start.is_none() ? nullptr : matrix_of<T>(call.start, rows, labels).data();
     M3LResult result;
     {
         nb::gil_scoped_release release;
@@ -76,7 +76,7 @@ nb::dict fit(nb::object gram, nb::object compute, Index n_rows, Index capacity, 
     if (gram.is_none()) {
         rows.emplace(source, n_rows, capacity);
     } else {
-        const auto matrix = nb::cast<Matrix<T>>(gram);
+        const auto matrix = exactly<Matrix<T>>(gram);
         if (static_cast<Index>(matrix.shape(0)) != n_rows ||
             static_cast<Index>(matrix.shape(1)) != gram_stride(n_rows) ||
             reinterpret_cast<std::uintptr_t>(matrix.data()) % 64)
@@ -87,8 +87,9 @@ nb::dict fit(nb::object gram, nb::object compute, Index n_rows, Index capacity, 
         KernelEngine<T> engine(*rows, labels, static_cast<T>(bias), tol, threads);
         return run<T>(engine, n_rows, n_labels, n_labels, call);
     }
-    const auto P = nb::cast<Matrix<T>>(factor);
-    const T* margins = targets.is_none() ? nullptr : nb::cast<Matrix<T>>(targets).data();
+    const auto P = exactly<Matrix<T>>(factor);
+    expect(static_cast<Index>(P.shape(0)) == n_labels, "the factor of the prior does not fit the labels");
+    const T* margins = targets.is_none() ? nullptr : matrix_of<T>(targets, n_rows, n_labels).data();
     const auto rank = static_cast<Index>(P.shape(1));
     CoupledKernelEngine<T> engine(*rows, labels, P.data(), rank, margins, static_cast<T>(bias), threads);
     return run<T>(engine, n_rows, n_labels, rank, call);

@@ -23,7 +23,7 @@ struct Call {
 template <class T, class Engine>
 nb::dict run(Engine& engine, Index rows, Index labels, const Call& call,
              nb::object (*weights)(const Engine&, Index, Index), Index cols, Index width) {
-    const T* start = call.start.is_none() ? nullptr : nb::cast<Matrix<T>>(call.start).data();
+    const T* start = call.start.is_none() ? nullptr : matrix_of<T>(call.start, rows, labels).data();
     M3LResult result;
     {
         nb::gil_scoped_release release;
@@ -88,17 +88,21 @@ nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, 
             const auto labels = label_cells<T>(x.rows(), n_labels, positives, missing, costs);
             if (prior.is_none()) return solve_separable(x, labels, bias, call);
             if (nb::len(prior) == 1) {
-                const DensePrior<T> R(nb::cast<Matrix<T>>(prior[0]).data(), n_labels);
+                const DensePrior<T> R(matrix_of<T>(prior[0], n_labels, n_labels).data(), n_labels);
                 return solve_coupled(x, labels, R, n_labels, bias, prior_margins, call);
             }
-            const auto factor = nb::cast<Matrix<T>>(prior[0]), transposed = nb::cast<Matrix<T>>(prior[1]);
+            const auto factor = exactly<Matrix<T>>(prior[0]), transposed = exactly<Matrix<T>>(prior[1]);
             const auto rank = static_cast<Index>(factor.shape(1));
+            expect(static_cast<Index>(factor.shape(0)) == n_labels && transposed.shape(0) == factor.shape(1) &&
+                       static_cast<Index>(transposed.shape(1)) == n_labels,
+                   "the factors of the prior do not fit the labels");
             if (nb::object(prior[2]).is_none()) {
                 const std::vector<T> zeros(static_cast<std::size_t>(n_labels));
                 const PureFactorPrior<T> R(factor.data(), transposed.data(), zeros.data(), n_labels, rank);
                 return solve_coupled(x, labels, R, rank, bias, prior_margins, call);
             }
-            const auto diagonal = nb::cast<Vector<T>>(prior[2]);
+            const auto diagonal = exactly<Vector<T>>(prior[2]);
+            expect(static_cast<Index>(diagonal.shape(0)) == n_labels, "the diagonal does not fit the labels");
             const FactorPrior<T> R(factor.data(), transposed.data(), diagonal.data(), n_labels, rank);
             return solve_coupled(x, labels, R, n_labels, bias, prior_margins, call);
         },

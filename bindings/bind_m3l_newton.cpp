@@ -10,7 +10,7 @@ using namespace multimargin;
 namespace {
 
 std::vector<double> numbers(const nb::object& array) {
-    const auto values = nb::cast<Vector<double>>(array);
+    const auto values = exactly<Vector<double>>(array);
     return {values.data(), values.data() + values.shape(0)};
 }
 
@@ -34,7 +34,8 @@ Coupling<T> coupling_of(const nb::object& factor) {
     const auto capsule = nb::object(factor[2]);
     auto* dsyevd = reinterpret_cast<Dsyevd*>(PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
     if (!dsyevd) throw nb::python_error();
-    const auto P = nb::cast<Matrix<T>>(factor[0]), Pt = nb::cast<Matrix<T>>(factor[1]);
+    const auto P = exactly<Matrix<T>>(factor[0]), Pt = exactly<Matrix<T>>(factor[1]);
+    expect(P.shape(0) == Pt.shape(1) && P.shape(1) == Pt.shape(0), "the factors of the prior do not fit each other");
     return Coupling<T>{
         std::vector<T>(P.data(), P.data() + P.size()), std::vector<T>(Pt.data(), Pt.data() + Pt.size()),
         static_cast<Index>(P.shape(0)), static_cast<Index>(P.shape(1)),
@@ -43,8 +44,10 @@ Coupling<T> coupling_of(const nb::object& factor) {
 
 template <class T>
 Eigenbasis<T> basis_of(const nb::tuple& basis, Index features) {
-    const auto Q = nb::cast<Matrix<T>>(nb::object(basis[0])), Qt = nb::cast<Matrix<T>>(nb::object(basis[1]));
-    if (static_cast<Index>(Q.shape(0)) != features) throw std::invalid_argument("the basis does not fit the features");
+    const auto Q = exactly<Matrix<T>>(nb::object(basis[0])), Qt = exactly<Matrix<T>>(nb::object(basis[1]));
+    expect(static_cast<Index>(Q.shape(0)) == features && Q.shape(1) == Q.shape(0) && Qt.shape(0) == Q.shape(0) &&
+               Qt.shape(1) == Q.shape(0),
+           "the basis does not fit the features");
     return Eigenbasis<T>{Q.data(), Qt.data(), numbers(nb::object(basis[2]))};
 }
 
@@ -79,8 +82,8 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
             using T = typename X::value_type;
             const auto labels = label_cells<T>(x.rows(), n_labels, positives, missing, costs);
             const auto eigenbasis = basis_of<T>(basis, x.cols() + 1);
-            const T* beta = nb::cast<Matrix<T>>(start).data();
-            const T* nearby = weights.is_none() ? nullptr : nb::cast<Matrix<T>>(weights).data();
+            const T* beta = matrix_of<T>(start, x.rows(), n_labels).data();
+            const T* nearby = weights.is_none() ? nullptr : matrix_of<T>(weights, n_labels, x.cols() + 1).data();
             if (factor.is_none()) {
                 NewtonEngine<X> engine(x, labels, static_cast<T>(bias), &eigenbasis, threads);
                 {

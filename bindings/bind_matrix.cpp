@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "bindings/arrays.hpp"
 
 namespace nb = nanobind;
@@ -16,11 +18,12 @@ static void bind_rows(nb::module_& m) {
         "csr_rows",
         [](Vector<T> values, Vector<std::int32_t> columns, Vector<std::int64_t> offsets, Index cols) {
             const auto rows = static_cast<Index>(offsets.shape(0)) - 1;
-            if (rows < 0 || offsets.data()[rows] > static_cast<Index>(values.shape(0)) ||
-                values.shape(0) != columns.shape(0))
-                throw std::invalid_argument("inconsistent CSR arrays");
-            for (auto j : view(columns))
-                if (j < 0 || j >= cols) throw std::invalid_argument("CSR column index out of range");
+            expect(rows >= 0 && values.shape(0) == columns.shape(0), "inconsistent CSR arrays");
+            const auto starts = view(offsets);
+            expect(starts.front() == 0 && starts.back() <= static_cast<Index>(values.shape(0)) &&
+                       std::is_sorted(starts.begin(), starts.end()),
+                   "CSR offsets must rise from 0 to the number of entries");
+            for (auto j : view(columns)) expect(j >= 0 && j < cols, "CSR column index out of range");
             return Rows{CsrRows<T>(values.data(), columns.data(), offsets.data(), rows, cols),
                         nb::make_tuple(values, columns, offsets)};
         },

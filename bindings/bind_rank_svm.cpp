@@ -1,4 +1,4 @@
-#include "bindings/arrays.hpp"
+#include "bindings/m3l_arguments.hpp"
 #include "bindings/python_control.hpp"
 #include "core/solvers/rank_svm.hpp"
 
@@ -8,8 +8,9 @@ using namespace multimargin;
 namespace {
 
 // (offsets, labels)
-LabelLists label_lists(const nb::tuple& cells) {
-    return {view(nb::cast<Vector<std::int64_t>>(cells[0])), view(nb::cast<Vector<std::int32_t>>(cells[1]))};
+LabelLists label_lists(const nb::tuple& cells, Index rows, Index labels) {
+    const CellList list = cell_list(cells, rows, labels);
+    return {list.offsets, list.labels};
 }
 
 nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::tuple negative, Vector<double> cost,
@@ -17,7 +18,9 @@ nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::
     PythonControl control(std::move(report), time_limit);
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
-            RankSolver<X> solver(x, n_labels, label_lists(positive), label_lists(negative), view(cost), bias);
+            expect(static_cast<Index>(cost.shape(0)) == x.rows(), "the costs do not fit the rows");
+            RankSolver<X> solver(x, n_labels, label_lists(positive, x.rows(), n_labels),
+                                 label_lists(negative, x.rows(), n_labels), view(cost), bias);
             RankResult result;
             {
                 nb::gil_scoped_release release;
@@ -40,6 +43,6 @@ nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::
 
 void bind_rank_svm(nb::module_& m) {
     m.def("fit_rank_svm", &fit_rank_svm, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positive"), nb::arg("negative"),
-          nb::arg("cost"), nb::arg("bias"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("seed"),
+          nb::arg("cost").noconvert(), nb::arg("bias"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("seed"),
           nb::arg("report").none(), nb::arg("time_limit"));
 }

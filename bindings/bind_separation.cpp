@@ -49,8 +49,8 @@ nb::dict solve(const X& x, const Features& features, const Call& call) {
     SeparationSolver<X, Features> solver(x, call.atoms, features, call.data, call.bias);
     DualVariables first;
     if (!call.start.is_none())
-        first = {view(nb::cast<Vector<std::int64_t>>(call.start[0])),
-                 view(nb::cast<Vector<std::int32_t>>(call.start[1])), view(nb::cast<Vector<double>>(call.start[2]))};
+        first = {view(exactly<Vector<std::int64_t>>(call.start[0])), view(exactly<Vector<std::int32_t>>(call.start[1])),
+                 view(exactly<Vector<double>>(call.start[2]))};
     SeparationResult result;
     {
         nb::gil_scoped_release release;
@@ -68,9 +68,9 @@ nb::dict solve(const X& x, const Features& features, const Call& call) {
 
 // (offsets, members, complement, scale, pair_rows, pairs, c1, c2)
 SetFeatures set_features(const nb::tuple& t, Index labels) {
-    return SetFeatures({view(nb::cast<Vector<std::int64_t>>(t[0])), view(nb::cast<Vector<std::int32_t>>(t[1])),
-                        view(nb::cast<Vector<std::uint8_t>>(t[2])), view(nb::cast<Vector<double>>(t[3])),
-                        view(nb::cast<Vector<std::int32_t>>(t[4])), labels, nb::cast<Index>(t[5]),
+    return SetFeatures({view(exactly<Vector<std::int64_t>>(t[0])), view(exactly<Vector<std::int32_t>>(t[1])),
+                        view(exactly<Vector<std::uint8_t>>(t[2])), view(exactly<Vector<double>>(t[3])),
+                        view(exactly<Vector<std::int32_t>>(t[4])), labels, nb::cast<Index>(t[5]),
                         nb::cast<double>(t[6]), nb::cast<double>(t[7])});
 }
 
@@ -86,10 +86,14 @@ nb::dict fit_separation(const Rows& rows, Matrix<std::uint64_t> sets, Index n_la
     const Call call{atoms, data, bias, start, params, control};
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
+            const auto n = static_cast<std::size_t>(x.rows());
+            expect(positive.shape(0) == n && negative.shape(0) == n && cost.shape(0) == n &&
+                       positive.shape(1) == sets.shape(1) && negative.shape(1) == sets.shape(1),
+                   "the label sets and costs do not fit the rows");
             if (features.is_none()) return solve(x, LabelFeatures(n_labels), call);
             if (nb::isinstance<nb::tuple>(features))
                 return solve(x, set_features(nb::cast<nb::tuple>(features), n_labels), call);
-            const auto table = nb::cast<Matrix<double>>(features);
+            const auto table = exactly<Matrix<double>>(features);
             return solve(x, TableFeatures({table.data(), table.size()}, static_cast<Index>(table.shape(1))), call);
         },
         rows.matrix);
@@ -99,6 +103,8 @@ nb::dict fit_separation(const Rows& rows, Matrix<std::uint64_t> sets, Index n_la
 void project_signed(nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> values, Matrix<std::int8_t> signs,
                     Vector<double> cost) {
     const auto n = values.shape(1);
+    expect(signs.shape(0) == values.shape(0) && signs.shape(1) == n && cost.shape(0) == values.shape(0),
+           "values, signs and costs have different shapes");
     nb::gil_scoped_release release;
     for (std::size_t i = 0; i < values.shape(0); ++i)
         project_signed_row({values.data() + i * n, n}, signs.data() + i * n, cost.data()[i]);
@@ -107,10 +113,10 @@ void project_signed(nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::c
 }  // namespace
 
 void bind_separation(nb::module_& m) {
-    m.def("fit_separation", &fit_separation, nb::arg("rows"), nb::arg("sets"), nb::arg("n_labels"),
-          nb::arg("features").none(), nb::arg("positive"), nb::arg("negative"), nb::arg("cost"), nb::arg("bias"),
-          nb::arg("start").none(), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"),
-          nb::arg("report").none(), nb::arg("time_limit"));
+    m.def("fit_separation", &fit_separation, nb::arg("rows"), nb::arg("sets").noconvert(), nb::arg("n_labels"),
+          nb::arg("features").none(), nb::arg("positive").noconvert(), nb::arg("negative").noconvert(),
+          nb::arg("cost").noconvert(), nb::arg("bias"), nb::arg("start").none(), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
     m.def("project_signed", &project_signed, nb::arg("values").noconvert(), nb::arg("signs").noconvert(),
           nb::arg("cost").noconvert());
 }

@@ -1,7 +1,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include "bindings/arrays.hpp"
+#include "bindings/m3l_arguments.hpp"
 #include "bindings/python_control.hpp"
 #include "core/oracles/exhaustive.hpp"
 #include "core/oracles/f_score_cut.hpp"
@@ -194,14 +194,13 @@ nb::tuple f_score_path(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<doub
 Buffer<std::uint8_t> truth_of(Index rows, int labels, const nb::tuple& positives, const nb::object& missing,
                               const Vector<std::uint8_t>& left_out) {
     Buffer<std::uint8_t> truth(static_cast<std::size_t>(rows) * labels);
-    const auto mark = [&](const nb::object& cells, Truth value) {
-        const auto offsets = nb::cast<Vector<std::int64_t>>(cells[0]);
-        const auto columns = nb::cast<Vector<std::int32_t>>(cells[1]);
+    const auto mark = [&](const CellList& cells, Truth value) {
+        if (cells.offsets.empty()) return;
         for (Index n = 0; n < rows; ++n)
-            for (auto k = offsets(n); k < offsets(n + 1); ++k) truth[n * labels + columns(k)] = value;
+            for (auto l : cells.row(n)) truth[n * labels + l] = value;
     };
-    mark(positives, present);
-    if (!missing.is_none()) mark(missing, unknown);
+    mark(cell_list(positives, rows, labels), present);
+    mark(cell_list(missing, rows, labels), unknown);
     for (Index n = 0; n < rows; ++n)
         for (int l = 0; l < labels; ++l)
             if (left_out(l)) truth[n * labels + l] = unknown;
@@ -276,8 +275,8 @@ nb::dict fit_submodular(const Rows& rows, int n_labels, nb::tuple positives, nb:
             SubmodularBlocks<X> solver(problem, params);
             if (!start.is_none())
                 solver.start_from(
-                    view(nb::cast<Vector<std::int64_t>>(start[0])), view(nb::cast<Vector<double>>(start[1])),
-                    view(nb::cast<Vector<std::int64_t>>(start[2])), view(nb::cast<Vector<std::int32_t>>(start[3])));
+                    view(exactly<Vector<std::int64_t>>(start[0])), view(exactly<Vector<double>>(start[1])),
+                    view(exactly<Vector<std::int64_t>>(start[2])), view(exactly<Vector<std::int32_t>>(start[3])));
             nb::dict out = solve<X>(solver, n_labels, x.cols(), control);
             if (keep_planes) out["planes"] = planes_of(solver);
             return out;
