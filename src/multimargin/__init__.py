@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         LinearM3L,
         OutputKernelClassifier,
         SubmodularClassifier,
+        certify,
     )
     from multimargin.persistence import load, save
     from multimargin.zero_shot import ZeroShotClassifier
@@ -27,6 +28,7 @@ __all__ = [
     "SubmodularClassifier",
     "ZeroShotClassifier",
     "__version__",
+    "certify",
     "label_kernels",
     "load",
     "priors",
@@ -41,6 +43,7 @@ _HOMES = {
     "OutputKernelClassifier": "estimators",
     "SubmodularClassifier": "estimators",
     "ZeroShotClassifier": "zero_shot",
+    "certify": "estimators",
     "load": "persistence",
     "save": "persistence",
 }

@@ -1,6 +1,6 @@
 """Errors a user can act on. Every message says subject, rule, value and remedy."""
 
-__all__ = ["FileFormatError", "InputError", "ModelFileError"]
+__all__ = ["FileFormatError", "FitError", "InputError", "ModelFileError"]
 
 
 class InputError(ValueError):
@@ -13,3 +13,7 @@ class FileFormatError(InputError):
 
 class ModelFileError(InputError):
     """A model file that is foreign, damaged, truncated or from a newer version."""
+
+
+class FitError(RuntimeError):
+    """Training that ended without a model: its numbers left the range of floating point."""

@@ -1,7 +1,8 @@
 """Estimators. A new one is a file here and a line in :data:`REGISTRY`."""
 
 from multimargin.estimators._base import MultilabelClassifier
-from multimargin.estimators._monitor import Certificate, History, Progress
+from multimargin.estimators._certificate import Certificate, certify
+from multimargin.estimators._monitor import History, Progress
 from multimargin.estimators.cliques import CliqueCertificate, CliqueClassifier, CliquePath
 from multimargin.estimators.kernel_m3l import KernelM3L
 from multimargin.estimators.m3l import LinearM3L
@@ -22,6 +23,7 @@ __all__ = [
     "OutputKernelClassifier",
     "Progress",
     "SubmodularClassifier",
+    "certify",
 ]
 
 REGISTRY: dict[str, type[MultilabelClassifier]] = {

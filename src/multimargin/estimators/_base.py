@@ -21,8 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multimargin import _core
 from multimargin._rows import native_rows
-from multimargin.errors import InputError
-from multimargin.estimators._monitor import Certificate, Monitor, Progress
+from multimargin.errors import FitError, InputError
+from multimargin.estimators._certificate import Bounds, Certificate
+from multimargin.estimators._monitor import Monitor, Progress
 from multimargin.estimators._weights import CellCosts, cell_costs
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
 from multimargin.priors import LabelFrequencies
@@ -30,15 +31,32 @@ from multimargin.priors import LabelFrequencies
 __all__ = ["Interval", "LinearModel", "MultilabelClassifier", "Problem", "Solution", "StrOptions", "native_rows"]
 
 BLOCK_BYTES = 64 * 2**20
+# Magnitudes whose squares and products stay far from the ends of the range of double precision.
+LARGEST, SMALLEST = 1e100, 1e-100
+# The same for single precision; rows or costs beyond are solved in double.
+LARGEST_SINGLE, SMALLEST_SINGLE = 1e12, 1e-12
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Validated training data, as solvers receive it."""
+    """Validated training data, as solvers receive it.
+
+    Attributes
+    ----------
+    X : array or csr matrix of shape (n_samples, n_features)
+    labels : LabelMatrix
+    costs, exact_costs : CellCosts
+        In the precision of X, for solvers, and in double, for the certifier.
+    constant : ndarray of shape (n_labels,)
+        Labels that are left out and predicted constant.
+    n_jobs, seed : int
+    """
 
     X: Any
     labels: LabelMatrix
     costs: CellCosts
+    exact_costs: CellCosts
+    constant: NDArray[np.bool_]
     n_jobs: int
     seed: int
 
@@ -49,14 +67,20 @@ class Problem:
 
     def part(self, rows: NDArray[Any]) -> Problem:
         """Return the problem of some of the rows."""
-        labels, costs = self.labels, self.costs
+        labels = self.labels
         some = replace(
             labels,
             positives=labels.positives[rows],
             missing=None if labels.missing is None else labels.missing[rows],
         )
-        cells = None if costs.cells is None else costs.cells[rows]
-        return replace(self, X=self.X[rows], labels=some, costs=replace(costs, row=costs.row[rows], cells=cells))
+        return replace(
+            self,
+            X=self.X[rows],
+            labels=some,
+            costs=self.costs.part(rows),
+            exact_costs=self.exact_costs.part(rows),
+            constant=constant_labels(some)[0],
+        )
 
     def rows(self) -> _core.Rows:
         """X for the native core."""
@@ -73,7 +97,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver leaves behind, besides the model itself."""
+    """What a solver leaves behind, besides the model itself; the bounds are those of the certifier."""
 
     primal: float
     dual: float
@@ -83,7 +107,7 @@ class Solution:
 
 
 class MultilabelClassifier(ClassifierMixin, BaseEstimator):
-    """Base of all estimators. A subclass provides ``_solve`` and ``_scores``."""
+    """Base of all estimators. A subclass provides ``_solve``, ``_bounds`` and ``_scores``."""
 
     C: float
     class_weight: Any = None
@@ -138,13 +162,30 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         self._validate_params()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        before = dict(vars(self))
+        try:
+            problem = self._problem(X, y, sample_weight, reset=True)
+            self._check_problem(problem)
+            if problem.constant.any():
+                _warn_constant(problem.labels, problem.constant)
+            monitor = Monitor(self.callback, int(self.verbose), type(self).__name__)
+            solution = self._solve(problem, monitor)
+            self._finish_fit(problem, monitor, solution)
+        except BaseException:  # a fit that fails or is interrupted leaves the object as it was
+            self.__dict__ = before
+            raise
+        self._warn_unless_converged(solution)
+        return self
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Problem:
+        """Training data, checked; ``reset`` as in scikit-learn's ``validate_data``."""
+        X = self._check_X(X, reset=reset)
         labels = read_labels(y, n_samples=X.shape[0])
         if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
             msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
             raise InputError(msg)
-        constant, value = constant_labels(labels)
-        costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant, X.dtype)
+        constant = self._constant_labels(labels)
+        costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant)
         if costs.cells is not None and not self._weighs_cells:
             msg = (
                 f"sample_weight must have shape ({labels.n_samples},), a weight per row: the loss of "
@@ -152,28 +193,41 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
                 f"{costs.cells.shape}. Mark cells that must not count as NaN in Y."
             )
             raise InputError(msg)
-        problem = Problem(
+        smallest, largest = costs.extent()
+        if largest > LARGEST or smallest < SMALLEST:
+            msg = (
+                f"The cost of a cell, C times its weights, must lie between {SMALLEST:g} and {LARGEST:g}; it goes from "
+                f"{smallest:.3g} to {largest:.3g} with C={self.C!r}. Change C, sample_weight or class_weight."
+            )
+            raise InputError(msg)
+        if X.dtype == np.float32 and not _suits_single(X, smallest, largest):
+            X = X.astype(np.float64)
+        return Problem(
             X=X,
             labels=labels,
-            costs=costs,
+            costs=costs.astype(X.dtype),
+            exact_costs=costs,
+            constant=constant,
             n_jobs=effective_n_jobs(self.n_jobs),
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if reset else 0,
         )
-        self._check_problem(problem)
-        if constant.any():
-            _warn_constant(labels, constant)
-        monitor = Monitor(self.callback, int(self.verbose), type(self).__name__)
-        solution = self._solve(problem, monitor)
-        self._set_constant(constant, value)
+
+    def _finish_fit(self, problem: Problem, monitor: Monitor, solution: Solution) -> None:
+        labels = problem.labels
+        if not (np.isfinite(solution.primal) and np.isfinite(solution.dual)):
+            msg = (
+                f"{type(self).__name__} found no finite solution: its objective came out as {solution.primal} and the "
+                f"lower bound as {solution.dual}. Scale the features, or change C={self.C!r}."
+            )
+            raise FitError(msg)
+        self._set_constant(problem.constant, constant_labels(labels)[1])
         self.classes_ = labels.values
         self.label_names_ = labels.names
         self.label_form_ = labels.form
-        self.constant_labels_ = labels.names[constant]
+        self.constant_labels_ = labels.names[problem.constant]
         self.history_ = monitor.history()
         self.certificate_ = self._certificate(solution)
         self.n_iter_ = solution.passes
-        self._warn_unless_converged(solution)
-        return self
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Scores of the labels; positive means the label is predicted.
@@ -249,18 +303,34 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             right = np.asarray(wrong.sum(axis=1)).ravel() == 0
         return float(np.average(right, weights=sample_weight))
 
-    def _check_X(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False)
+    def _check_X(self, X: Any, *, reset: bool = False) -> Any:
+        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        if sp.issparse(checked):
+            try:
+                checked.check_format(full_check=True)
+            except ValueError as error:
+                msg = f"X is not a sound CSR matrix: {error}. Build it anew, for example from its triplets."
+                raise InputError(msg) from None
+        _check_magnitude(checked, getattr(self, "feature_names_in_", None))
+        return checked
 
     def _positives(self, X: Any) -> sp.csr_array:
         """Predicted cells, computed in row blocks so that the scores of all rows are never held at once."""
         blocks = [sp.csr_array(self._scores(X[rows]) > 0) for rows in row_blocks(X.shape[0], len(self.label_names_))]
         return sp.csr_array(sp.vstack(blocks, format="csr"))
 
+    def _constant_labels(self, labels: LabelMatrix) -> NDArray[np.bool_]:
+        """Labels that are left out of training and predicted constant."""
+        return constant_labels(labels)[0]
+
     def _check_problem(self, problem: Problem) -> None:
         """Rules that need both parameters and data; raise before any work."""
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        raise AssertionError
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        """Certify the model as it stands: the objective, and the value of the dual variables it keeps, if any."""
         raise AssertionError
 
     def _scores(self, X: Any) -> NDArray[Any]:
@@ -309,6 +379,30 @@ def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:
     size = max(1, BLOCK_BYTES // (8 * max(n_labels, 1)))
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
+
+
+def _check_magnitude(X: Any, names: Any) -> None:
+    """Refuse numbers whose squares leave the range of floating point."""
+    values = X.data if sp.issparse(X) else X
+    if not values.size or max(-values.min(), values.max()) <= LARGEST:
+        return
+    columns = abs(X).max(axis=0)
+    columns = columns.toarray().ravel() if sp.issparse(columns) else columns
+    worst = int(np.argmax(columns))
+    name = worst if names is None else names[worst]
+    msg = (
+        f"The features must not be larger than {LARGEST:g} in absolute value; column {name!r} of X reaches "
+        f"{columns[worst]:.3g}. Rescale or drop it."
+    )
+    raise InputError(msg)
+
+
+def _suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:
+    """Whether squares and products of entries and costs are safe in single precision."""
+    values = X.data if sp.issparse(X) else X
+    largest = float(max(-values.min(), values.max())) if values.size else 0.0
+    costs = smallest_cost >= SMALLEST_SINGLE and largest_cost <= LARGEST_SINGLE
+    return costs and largest <= LARGEST_SINGLE and (largest == 0.0 or largest >= SMALLEST_SINGLE)
 
 
 def _cells(matrix: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

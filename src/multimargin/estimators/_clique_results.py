@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from multimargin.estimators._monitor import Certificate
+from multimargin.estimators._certificate import Certificate
 
 __all__ = ["CliqueCertificate", "CliquePath"]
 

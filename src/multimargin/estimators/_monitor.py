@@ -10,42 +10,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Certificate", "History", "Monitor", "Progress"]
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """Proof of how close a solution is to the optimum.
-
-    Attributes
-    ----------
-    primal : float
-        Objective of the returned model; an upper bound of the optimum.
-    dual : float
-        Value of a feasible dual point; a lower bound of the optimum.
-    gap : float
-        ``primal - dual``.
-    relative_gap : float
-        ``gap / primal``.
-    converged : bool
-        Whether ``relative_gap <= tol``.
-    oracle_exact : float
-        Share of the oracle calls that were proved exact.
-    """
-
-    primal: float
-    dual: float
-    gap: float
-    relative_gap: float
-    converged: bool
-    oracle_exact: float = 1.0
-
-    @classmethod
-    def of(cls, primal: float, dual: float, tol: float, oracle_exact: float = 1.0) -> Certificate:
-        """Certificate of a primal and a dual value."""
-        gap = primal - dual
-        relative = gap / primal if primal > 0 else max(gap, 0.0)
-        return cls(primal, dual, gap, relative, relative <= tol, oracle_exact)
+__all__ = ["History", "Monitor", "Progress"]
 
 
 @dataclass(frozen=True, eq=False)

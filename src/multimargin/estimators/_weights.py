@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,22 +35,45 @@ class CellCosts:
     negative: NDArray[Any]
     cells: NDArray[Any] | None
 
+    def astype(self, dtype: Any) -> CellCosts:
+        """Return the costs in this precision."""
+
+        def cast(part: NDArray[Any]) -> NDArray[Any]:
+            return np.ascontiguousarray(part, dtype=dtype)
+
+        cells = None if self.cells is None else cast(self.cells)
+        return CellCosts(cast(self.row), cast(self.positive), cast(self.negative), cells)
+
+    def part(self, rows: NDArray[Any]) -> CellCosts:
+        """Return the costs of some of the rows."""
+        return replace(self, row=self.row[rows], cells=None if self.cells is None else self.cells[rows])
+
+    def extent(self) -> tuple[float, float]:
+        """Smallest cost above 0, about, and largest: products of the extents of the factors."""
+        smallest = largest = 1.0
+        both = np.concatenate([self.positive, self.negative])
+        for part in (self.row, both) if self.cells is None else (self.row, both, self.cells):
+            above = part[part > 0]
+            if above.size:
+                smallest, largest = smallest * float(above.min()), largest * float(above.max())
+        return smallest, largest
+
     def native(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None]:
         """Return the costs for the native core."""
         return self.row, self.positive, self.negative, self.cells
 
 
 def cell_costs(
-    labels: LabelMatrix, C: float, class_weight: Any, sample_weight: Any, left_out: NDArray[np.bool_], dtype: Any
+    labels: LabelMatrix, C: float, class_weight: Any, sample_weight: Any, left_out: NDArray[np.bool_]
 ) -> CellCosts:
-    """Combine the weights; labels in ``left_out`` cost nothing."""
+    """Combine the weights, in double precision; labels in ``left_out`` cost nothing."""
     negative, positive = _class_weights(labels, class_weight)
     row, cells = _sample_weights(labels, sample_weight)
     return CellCosts(
-        row=np.ascontiguousarray(C * row, dtype=dtype),
-        positive=np.ascontiguousarray(np.where(left_out, 0.0, positive), dtype=dtype),
-        negative=np.ascontiguousarray(np.where(left_out, 0.0, negative), dtype=dtype),
-        cells=None if cells is None else np.ascontiguousarray(cells, dtype=dtype),
+        row=C * row,
+        positive=np.where(left_out, 0.0, positive),
+        negative=np.where(left_out, 0.0, negative),
+        cells=None if cells is None else np.ascontiguousarray(cells),
     )
 
 

@@ -27,6 +27,7 @@ from multimargin.estimators._base import (
     constant_labels,
     row_blocks,
 )
+from multimargin.estimators._certificate import Certificate
 from multimargin.estimators._clique_graph import (
     Clique,
     CliqueGraph,
@@ -46,7 +47,7 @@ from multimargin.estimators._clique_training import (
     Work,
     without_small,
 )
-from multimargin.estimators._monitor import Certificate, Monitor
+from multimargin.estimators._monitor import Monitor
 from multimargin.labels import write_labels
 from multimargin.model_selection import MultilabelStratifiedShuffleSplit
 
@@ -550,15 +551,10 @@ class CliqueClassifier(MultilabelClassifier):
         by_gap = self.stopping == "gap" and not np.isnan(over_all.dual)
         converged = over_all.converged if by_gap else active.converged
         return CliqueCertificate(
-            active.primal,
-            active.dual,
-            active.gap,
-            active.relative_gap,
-            converged,
-            active.oracle_exact,
-            over_all.dual,
-            over_all.gap,
-            over_all.relative_gap,
+            **{**vars(active), "converged": converged},
+            global_dual=over_all.dual,
+            global_gap=over_all.gap,
+            global_relative_gap=over_all.relative_gap,
         )
 
     def _warn_unless_converged(self, solution: Solution) -> None:
