@@ -383,8 +383,7 @@ def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:
 
 def _check_magnitude(X: Any, names: Any) -> None:
     """Refuse numbers whose squares leave the range of floating point."""
-    values = X.data if sp.issparse(X) else X
-    if not values.size or max(-values.min(), values.max()) <= LARGEST:
+    if _largest(X) <= LARGEST:
         return
     columns = abs(X).max(axis=0)
     columns = columns.toarray().ravel() if sp.issparse(columns) else columns
@@ -397,10 +396,14 @@ def _check_magnitude(X: Any, names: Any) -> None:
     raise InputError(msg)
 
 
+def _largest(X: Any) -> float:
+    values = X.data if sp.issparse(X) else X
+    return max(-float(values.min()), float(values.max())) if values.size else 0.0
+
+
 def _suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:
     """Whether squares and products of entries and costs are safe in single precision."""
-    values = X.data if sp.issparse(X) else X
-    largest = float(max(-values.min(), values.max())) if values.size else 0.0
+    largest = _largest(X)
     costs = smallest_cost >= SMALLEST_SINGLE and largest_cost <= LARGEST_SINGLE
     return costs and largest <= LARGEST_SINGLE and (largest == 0.0 or largest >= SMALLEST_SINGLE)
 
