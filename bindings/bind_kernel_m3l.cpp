@@ -57,6 +57,8 @@ nb::dict run(Engine& engine, Index rows, Index labels, Index intercepts, const C
     out["status"] = name_of(result.status);
     out["beta"] = new_array<T>({static_cast<std::size_t>(rows), static_cast<std::size_t>(labels)},
                                [&](T* beta) { engine.copy_beta(beta); });
+    out["dual_beta"] = new_array<T>({static_cast<std::size_t>(rows), static_cast<std::size_t>(labels)},
+                                    [&](T* beta) { engine.copy_dual_beta(beta); });
     out["intercept"] = new_array<T>({static_cast<std::size_t>(intercepts)}, [&](T* to) { engine.copy_intercept(to); });
     return out;
 }

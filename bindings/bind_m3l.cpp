@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "bindings/m3l_arguments.hpp"
+#include "bindings/certifier.hpp"
 #include "bindings/python_control.hpp"
 #include "core/solvers/m3l_coupled.hpp"
 #include "core/solvers/m3l_separable.hpp"
@@ -17,29 +17,53 @@ struct Call {
     const M3LParams& params;
     PythonControl& control;
     const nb::object& start;
+    const nb::object& certifier;  // None, or what Certifier takes
+    const nb::object& positives;
+    const nb::object& missing;
     bool keep_beta;
 };
 
-template <class T, class Engine>
-nb::dict run(Engine& engine, Index rows, Index labels, const Call& call,
-             nb::object (*weights)(const Engine&, Index, Index), Index cols, Index width) {
-    const T* start = call.start.is_none() ? nullptr : matrix_of<T>(call.start, rows, labels).data();
-    M3LResult result;
-    {
+// weigh(): the weights to return, labels x (cols + 1), the last column the intercepts.
+template <RowMatrix X, class Engine, class Weigh>
+nb::dict run(Engine& engine, const X& x, Index labels, double bias, const Call& call, Weigh&& weigh) {
+    using T = typename X::value_type;
+    const T* start = call.start.is_none() ? nullptr : matrix_of<T>(call.start, x.rows(), labels).data();
+    nb::object weights = nb::none();
+    bool begun = false;
+    const auto solve = [&](const M3LParams& params) {
         nb::gil_scoped_release release;
-        if (start) engine.start_from(start, call.control);
-        result =
-            run_passes(engine, rows, rows * labels, start && call.params.passes_before == 0, call.params, call.control);
+        if (!begun && start) engine.start_from(start, call.control);
+        const bool warm = begun || (start && params.passes_before == 0);
+        begun = true;
+        return run_passes(engine, x.rows(), x.rows() * labels, warm, params, call.control);
+    };
+    const auto propose = [&] {
+        engine.forget_centre();
+        weights = weigh();
+    };
+    M3LResult result;
+    if (call.certifier.is_none()) {
+        result = solve(call.params);
+        if (result.status != Status::hand_over) propose();
+    } else {
+        const Certifier<X> certifier(x, labels, call.positives, call.missing, nb::cast<nb::tuple>(call.certifier), bias,
+                                     call.params.threads);
+        const auto beta = [&](Index i, Index first, Index count, double* out) {
+            engine.read_beta(i, first, count, out);
+        };
+        result = run_certified(
+            call.params, solve, propose, [&] { return certifier.template operator()<T>(weights, beta, call.control); },
+            [&] { engine.restart(call.control); });
     }
-    engine.forget_centre();
     nb::dict out;
     out["primal"] = result.certificate.primal;
     out["dual"] = result.certificate.dual;
     out["passes"] = result.passes;
     out["status"] = name_of(result.status);
-    out["weights"] = weights(engine, cols, width);
-    out["beta"] = call.keep_beta || result.status == Status::hand_over
-                      ? new_array<T>({static_cast<std::size_t>(rows), static_cast<std::size_t>(labels)},
+    out["weights"] = weights;
+    const bool unfinished = result.status == Status::hand_over || result.status == Status::imprecise;
+    out["beta"] = call.keep_beta || unfinished
+                      ? new_array<T>({static_cast<std::size_t>(x.rows()), static_cast<std::size_t>(labels)},
                                      [&](T* beta) { engine.copy_beta(beta); })
                       : nb::none();
     return out;
@@ -48,40 +72,36 @@ nb::dict run(Engine& engine, Index rows, Index labels, const Call& call,
 template <RowMatrix X>
 nb::dict solve_separable(const X& x, const LabelCells<typename X::value_type>& labels, double bias, const Call& call) {
     using T = typename X::value_type;
-    using Engine = SeparableEngine<X>;
-    Engine engine(x, labels, static_cast<T>(bias), call.params.threads);
-    return run<T, Engine>(
-        engine, x.rows(), labels.labels(), call,
-        [](const Engine& e, Index cols, Index width) {
-            return new_array<T>({static_cast<std::size_t>(width), static_cast<std::size_t>(cols + 1)},
-                                [&](T* w) { e.copy_weights(w); });
-        },
-        x.cols(), labels.labels());
+    SeparableEngine<X> engine(x, labels, static_cast<T>(bias), call.params.threads);
+    return run(engine, x, labels.labels(), bias, call, [&] {
+        const Index columns = x.cols() + 1;
+        return new_array<T>({static_cast<std::size_t>(labels.labels()), static_cast<std::size_t>(columns)}, [&](T* w) {
+            engine.copy_weights(w);
+            for (Index l = 0; l < labels.labels(); ++l) w[l * columns + x.cols()] *= static_cast<T>(bias);
+        });
+    });
 }
 
+// width: of the state per feature; weigh(state): the weights, by Python.
 template <RowMatrix X, class Prior>
 nb::dict solve_coupled(const X& x, const LabelCells<typename X::value_type>& labels, const Prior& prior, Index width,
-                       double bias, bool prior_margins, const Call& call) {
+                       double bias, bool prior_margins, const nb::object& weigh, const Call& call) {
     using T = typename X::value_type;
-    using Engine = CoupledEngine<X, Prior>;
-    Engine engine(x, labels, prior, static_cast<T>(bias), prior_margins, call.params.threads);
-    return run<T, Engine>(
-        engine, x.rows(), labels.labels(), call,
-        [](const Engine& e, Index cols, Index width) {
-            return new_array<T>({static_cast<std::size_t>(cols + 1), static_cast<std::size_t>(width)},
-                                [&](T* w) { e.copy_state(w, width); });
-        },
-        x.cols(), width);
+    CoupledEngine<X, Prior> engine(x, labels, prior, static_cast<T>(bias), prior_margins, call.params.threads);
+    return run(engine, x, labels.labels(), bias, call, [&] {
+        return nb::object(weigh(new_array<T>({static_cast<std::size_t>(x.cols() + 1), static_cast<std::size_t>(width)},
+                                             [&](T* state) { engine.copy_state(state, width); })));
+    });
 }
 
 // prior: None, (R,), (F, F', d) or (F, F', None)
 nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
-                        nb::object prior, double bias, bool prior_margins, nb::object start, bool keep_beta, int passes,
-                        double patience, double tol, int max_iter, int threads, std::uint64_t seed, nb::object report,
-                        double time_limit) {
+                        nb::object prior, nb::object weigh, double bias, bool prior_margins, nb::object start,
+                        nb::object certifier, bool keep_beta, int passes, double patience, double tol, int max_iter,
+                        int threads, std::uint64_t seed, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     const M3LParams params{tol, max_iter, threads, seed, passes, patience};
-    const Call call{params, control, start, keep_beta};
+    const Call call{params, control, start, certifier, positives, missing, keep_beta};
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
             using T = typename X::value_type;
@@ -89,7 +109,7 @@ nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, 
             if (prior.is_none()) return solve_separable(x, labels, bias, call);
             if (nb::len(prior) == 1) {
                 const DensePrior<T> R(matrix_of<T>(prior[0], n_labels, n_labels).data(), n_labels);
-                return solve_coupled(x, labels, R, n_labels, bias, prior_margins, call);
+                return solve_coupled(x, labels, R, n_labels, bias, prior_margins, weigh, call);
             }
             const auto factor = exactly<Matrix<T>>(prior[0]), transposed = exactly<Matrix<T>>(prior[1]);
             const auto rank = static_cast<Index>(factor.shape(1));
@@ -99,12 +119,32 @@ nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, 
             if (nb::object(prior[2]).is_none()) {
                 const std::vector<T> zeros(static_cast<std::size_t>(n_labels));
                 const PureFactorPrior<T> R(factor.data(), transposed.data(), zeros.data(), n_labels, rank);
-                return solve_coupled(x, labels, R, rank, bias, prior_margins, call);
+                return solve_coupled(x, labels, R, rank, bias, prior_margins, weigh, call);
             }
             const auto diagonal = exactly<Vector<T>>(prior[2]);
             expect(static_cast<Index>(diagonal.shape(0)) == n_labels, "the diagonal does not fit the labels");
             const FactorPrior<T> R(factor.data(), transposed.data(), diagonal.data(), n_labels, rank);
-            return solve_coupled(x, labels, R, n_labels, bias, prior_margins, call);
+            return solve_coupled(x, labels, R, n_labels, bias, prior_margins, weigh, call);
+        },
+        rows.matrix);
+}
+
+// (P, D) of weights, labels x (cols + 1), and signed dual variables in double; None: all 0.
+nb::tuple certify_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing,
+                             nb::tuple certifier, double bias, nb::object weights, nb::object beta, int threads) {
+    PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
+    return std::visit(
+        [&]<class X>(const X& x) {
+            const double* values = beta.is_none() ? nullptr : matrix_of<double>(beta, x.rows(), n_labels).data();
+            const auto read = [&](Index i, Index first, Index count, double* out) {
+                if (values)
+                    std::copy_n(values + i * n_labels + first, count, out);
+                else
+                    std::fill_n(out, count, 0.0);
+            };
+            const Certifier<X> judge(x, n_labels, positives, missing, certifier, bias, threads);
+            const Evaluation value = judge.template operator()<double>(weights, read, control);
+            return nb::make_tuple(value.primal, value.dual);
         },
         rows.matrix);
 }
@@ -112,9 +152,12 @@ nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, 
 }  // namespace
 
 void bind_m3l(nb::module_& m) {
+    m.def("certify_linear_m3l", &certify_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
+          nb::arg("missing").none(), nb::arg("certifier"), nb::arg("bias"), nb::arg("weights"), nb::arg("beta").none(),
+          nb::arg("threads"));
     m.def("fit_linear_m3l", &fit_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
-          nb::arg("missing").none(), nb::arg("costs"), nb::arg("prior").none(), nb::arg("bias"),
-          nb::arg("prior_margins"), nb::arg("start").none(), nb::arg("keep_beta"), nb::arg("passes"),
-          nb::arg("patience"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"),
-          nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("missing").none(), nb::arg("costs"), nb::arg("prior").none(), nb::arg("weigh").none(),
+          nb::arg("bias"), nb::arg("prior_margins"), nb::arg("start").none(), nb::arg("certifier").none(),
+          nb::arg("keep_beta"), nb::arg("passes"), nb::arg("patience"), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
 }

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "bindings/m3l_arguments.hpp"
+#include "bindings/certifier.hpp"
 #include "bindings/python_control.hpp"
 #include "core/solvers/m3l_newton_coupled.hpp"
 
@@ -51,22 +51,64 @@ Eigenbasis<T> basis_of(const nb::tuple& basis, Index features) {
     return Eigenbasis<T>{Q.data(), Qt.data(), numbers(nb::object(basis[2]))};
 }
 
-template <class Engine>
-nb::dict run(Engine& engine, Index rows, Index cols, Index labels, const M3LParams& params, PythonControl& control) {
-    using T = typename Engine::T;
-    M3LResult result;
-    {
+struct Call {
+    const M3LParams& params;
+    PythonControl& control;
+    const nb::object& certifier;  // None, or what Certifier takes
+    const nb::object& positives;
+    const nb::object& missing;
+    double bias;
+};
+
+// nearby: null, or weights to start from, labels x (cols + 1), the last column for the constant feature.
+template <RowMatrix X, class Engine>
+nb::dict run(Engine& engine, const X& x, Index labels, const typename X::value_type* beta,
+             const typename X::value_type* nearby, const Call& call) {
+    using T = typename X::value_type;
+    const auto n = static_cast<std::size_t>(x.rows()), L = static_cast<std::size_t>(labels),
+               columns = static_cast<std::size_t>(x.cols() + 1);
+    nb::object weights, duals;
+    const auto start = [&](const T* from) {
         nb::gil_scoped_release release;
-        result = run_newton(engine, params, control);
+        engine.start_from(from, nearby, call.control);
+    };
+    const auto solve = [&](const M3LParams& params) {
+        nb::gil_scoped_release release;
+        return run_newton(engine, params, call.control);
+    };
+    const auto propose = [&] {
+        weights = new_array<T>({L, columns}, [&](T* w) {
+            engine.copy_weights(w);
+            for (std::size_t l = 0; l < L; ++l) w[l * columns + columns - 1] *= static_cast<T>(call.bias);
+        });
+        duals = new_array<T>({n, L}, [&](T* b) { engine.copy_beta(b); });
+    };
+    start(beta);
+    M3LResult result;
+    if (call.certifier.is_none()) {
+        result = solve(call.params);
+        propose();
+    } else {
+        const Certifier<X> certifier(x, labels, call.positives, call.missing, nb::cast<nb::tuple>(call.certifier),
+                                     call.bias, call.params.threads);
+        result = run_certified(
+            call.params, solve, propose,
+            [&] {
+                const T* values = exactly<Matrix<T>>(duals).data();
+                const auto read = [&](Index i, Index first, Index count, double* out) {
+                    std::copy_n(values + i * labels + first, count, out);
+                };
+                return certifier.template operator()<T>(weights, read, call.control);
+            },
+            [&] { start(exactly<Matrix<T>>(duals).data()); });
     }
     nb::dict out;
     out["primal"] = result.certificate.primal;
     out["dual"] = result.certificate.dual;
     out["passes"] = result.passes;
     out["status"] = name_of(result.status);
-    const auto L = static_cast<std::size_t>(labels);
-    out["weights"] = new_array<T>({L, static_cast<std::size_t>(cols + 1)}, [&](T* w) { engine.copy_weights(w); });
-    out["beta"] = new_array<T>({static_cast<std::size_t>(rows), L}, [&](T* b) { engine.copy_beta(b); });
+    out["weights"] = weights;
+    out["beta"] = duals;
     return out;
 }
 
@@ -74,7 +116,8 @@ nb::dict run(Engine& engine, Index rows, Index cols, Index labels, const M3LPara
 // the weights of a solution nearby, labels x (features + 1); with them, a factor is applied to panels, not row by row.
 nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
                            nb::object factor, nb::tuple basis, double bias, nb::object start, nb::object weights,
-                           int passes, double tol, int max_iter, int threads, nb::object report, double time_limit) {
+                           nb::object certifier, int passes, double tol, int max_iter, int threads, nb::object report,
+                           double time_limit) {
     PythonControl control(std::move(report), time_limit);
     const M3LParams params{tol, max_iter, threads, 0, passes, 0.0};
     return std::visit(
@@ -84,21 +127,14 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
             const auto eigenbasis = basis_of<T>(basis, x.cols() + 1);
             const T* beta = matrix_of<T>(start, x.rows(), n_labels).data();
             const T* nearby = weights.is_none() ? nullptr : matrix_of<T>(weights, n_labels, x.cols() + 1).data();
+            const Call call{params, control, certifier, positives, missing, bias};
             if (factor.is_none()) {
                 NewtonEngine<X> engine(x, labels, static_cast<T>(bias), &eigenbasis, threads);
-                {
-                    nb::gil_scoped_release release;
-                    engine.start_from(beta, nearby, control);
-                }
-                return run(engine, x.rows(), x.cols(), n_labels, params, control);
+                return run(engine, x, n_labels, beta, nearby, call);
             }
             const auto coupling = coupling_of<T>(factor);
             CoupledNewton<X> engine(x, labels, static_cast<T>(bias), coupling, eigenbasis, nearby != nullptr, threads);
-            {
-                nb::gil_scoped_release release;
-                engine.start_from(beta, nearby, control);
-            }
-            return run(engine, x.rows(), x.cols(), n_labels, params, control);
+            return run(engine, x, n_labels, beta, nearby, call);
         },
         rows.matrix);
 }
@@ -108,6 +144,6 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
 void bind_m3l_newton(nb::module_& m) {
     m.def("refine_linear_m3l", &refine_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
           nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis"), nb::arg("bias"),
-          nb::arg("start"), nb::arg("weights").none(), nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"),
-          nb::arg("threads"), nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("start"), nb::arg("weights").none(), nb::arg("certifier").none(), nb::arg("passes"), nb::arg("tol"),
+          nb::arg("max_iter"), nb::arg("threads"), nb::arg("report").none(), nb::arg("time_limit"));
 }

@@ -22,18 +22,24 @@ inline CellList cell_list(const nb::object& pair, Index rows, Index n_labels) {
     return {starts, view(labels)};
 }
 
-// Everything about the labels, held by Python for the duration of the call.
+// (row, positive, negative, cells or None)
 template <class T>
-LabelCells<T> label_cells(Index rows, Index labels, const nb::object& positives, const nb::object& missing,
-                          const nb::tuple& costs) {
+CellCosts<T> cell_costs(const nb::tuple& costs, Index rows, Index labels) {
     const auto row = exactly<Vector<T>>(costs[0]), positive = exactly<Vector<T>>(costs[1]),
                negative = exactly<Vector<T>>(costs[2]);
     expect(static_cast<Index>(row.shape(0)) == rows && static_cast<Index>(positive.shape(0)) == labels &&
                static_cast<Index>(negative.shape(0)) == labels,
            "the costs do not fit the rows and labels");
     const T* cells = costs[3].is_none() ? nullptr : matrix_of<T>(costs[3], rows, labels).data();
+    return {view(row), view(positive), view(negative), cells};
+}
+
+// Everything about the labels, held by Python for the duration of the call.
+template <class T>
+LabelCells<T> label_cells(Index rows, Index labels, const nb::object& positives, const nb::object& missing,
+                          const nb::tuple& costs) {
     return LabelCells<T>(rows, labels, cell_list(positives, rows, labels), cell_list(missing, rows, labels),
-                         CellCosts<T>{view(row), view(positive), view(negative), cells});
+                         cell_costs<T>(costs, rows, labels));
 }
 
 }  // namespace multimargin

@@ -30,6 +30,8 @@ inline const char* name_of(Status status) {
             return "time_limit";
         case Status::hand_over:
             return "hand_over";
+        case Status::imprecise:
+            return "imprecise";
         default:
             return "stopped";
     }

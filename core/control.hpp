@@ -20,8 +20,8 @@ struct Progress {
     double dual = std::numeric_limits<double>::quiet_NaN();
 };
 
-// hand_over: another solver would finish sooner.
-enum class Status { converged, max_iter, time_limit, stopped, hand_over };
+// hand_over: another solver would finish sooner. imprecise: rounding keeps the gap above the tolerance.
+enum class Status { converged, max_iter, time_limit, stopped, hand_over, imprecise };
 
 class Control {
   public:

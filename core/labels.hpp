@@ -5,6 +5,7 @@
 //
 // Signs take a bit a cell, costs nothing unless the user weighs cells one by one.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -74,6 +75,15 @@ class LabelCells {
             c = known ? c : Chunk<T>{};
         }
         return c;
+    }
+
+    // What a label costs in all rows together, about: on average over the labels, without regard to single cells.
+    double mean_cost() const {
+        double rows = 0.0, factors = 0.0;
+        for (T c : costs.row) rows += static_cast<double>(c);
+        for (Index l = 0; l < labels_; ++l)
+            factors += static_cast<double>(std::max(costs.positive[l], costs.negative[l]));
+        return rows * factors / static_cast<double>(labels_);
     }
 
     // Signed dual variables of a chunk, moved into their box: between 0 and y c.

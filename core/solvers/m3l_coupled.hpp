@@ -37,7 +37,7 @@ class CoupledEngine {
           prior_margins_(prior_margins),
           threads_(threads),
           squares_(squared_norms(x)),
-          schedule_(mean(squares_), bias),
+          schedule_(mean(squares_), labels.mean_cost(), bias),
           width_(prior.state_chunks()),
           state_(x.cols(), width_, bias),
           beta_(static_cast<std::size_t>(x.rows()) * labels.chunks()),
@@ -57,6 +57,17 @@ class CoupledEngine {
         Workspace w(*this);
         for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels(), w);
         state_.start();
+    }
+
+    // Goes on from its own beta, with a state summed afresh and every variable free to move.
+    void restart(Control&) {
+        Workspace w(*this);
+        schedule_.restart();
+        state_.restart();
+        for (Index i = 0; i < x_.rows(); ++i) add_row(i, w);
+        state_.start();
+        std::fill(active_.begin(), active_.end(), 1);
+        forget_thresholds();
     }
 
     double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {
@@ -117,6 +128,12 @@ class CoupledEngine {
         for (Index i = 0; i < x_.rows(); ++i)
             std::memcpy(beta + i * labels_.labels(), beta_.data() + i * labels_.chunks(),
                         static_cast<std::size_t>(labels_.labels()) * sizeof(T));
+    }
+
+    // Dual variables of the labels first..first + count of row i.
+    void read_beta(Index i, Index first, Index count, double* out) const {
+        const T* beta = reinterpret_cast<const T*>(beta_.data() + i * labels_.chunks()) + first;
+        for (Index l = 0; l < count; ++l) out[l] = static_cast<double>(beta[l]);
     }
 
   private:

@@ -1,8 +1,9 @@
 #pragma once
 // Kernel M3L (problem and notation: m3l_linear.hpp, with x_i.x_j replaced by K_ij + bias).
 //
-//   primal   P(f, w) = sum_l 1/2 beta_l' K beta_l + w_l^2 / (2 bias) + sum_i c_il max(0, 1 - y_il (F_il + w_l))      (R
-//   = I) dual     D(b)    = sum_l sum_i b_il - 1/2 beta_l' K beta_l - bias/2 t_l^2,     0 <= b <= c
+//   R = I:
+//   primal   P(f, w) = sum_l 1/2 beta_l' K beta_l + w_l^2 / (2 bias) + sum_i c_il max(0, 1 - y_il (F_il + w_l))
+//   dual     D(b)    = sum_l sum_i b_il - 1/2 beta_l' K beta_l - bias/2 t_l^2,     0 <= b <= c
 //            beta = y o b,   F = K beta,   t_l = sum_i beta_il;   at the optimum w = bias t
 //
 // Method: rounds over blocks of rows S (kernel_blocks.hpp, RowPicker). K[S, S] is gathered once and serves all labels.
@@ -148,6 +149,7 @@ class KernelEngine {
     }
 
     void copy_beta(T* beta) const { write_beta(beta_, gram_.rows(), beta); }
+    void copy_dual_beta(T* beta) const { copy_beta(beta); }
     void copy_intercept(T* intercept) const {
         for (Index l = 0; l < labels(); ++l) intercept[l] = static_cast<T>(shifts_[l]);
     }

@@ -235,6 +235,8 @@ class CoupledKernelEngine {
     void aim_at(double) {}
 
     void copy_beta(T* beta) const { write_beta(best_beta_, gram_.rows(), beta); }
+    // Of the last round, whose dual value is the largest.
+    void copy_dual_beta(T* beta) const { write_beta(beta_, gram_.rows(), beta); }
     // t in latent space: the intercepts are bias P t.
     void copy_intercept(T* sums) const {
         for (Index k = 0; k < rank_; ++k) sums[k] = static_cast<T>(best_sums_[k]);

@@ -32,6 +32,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct M3LParams {
 struct Evaluation {
     double primal, dual;
     double gap() const { return primal - dual; }
+    bool within(double tol) const { return gap() <= tol * primal; }
 };
 
 struct M3LResult {
@@ -97,6 +99,8 @@ inline double passes_left(const std::vector<double>& estimates, double goal) {
 //   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
 //   Evaluation evaluate(share, control)   exact P and D; reactivates variables whose share of the gap exceeds `share`
 //   settled_gap                           relative gap from which on passes_left() is believed
+// In single precision, passes that no longer halve the gap while their number doubles are taken for the work of
+// rounding: the status is imprecise, and double precision is needed.
 // warm: whether the engine starts at the solution of a problem much like this one.
 template <class Engine>
 M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M3LParams& params, Control& control) {
@@ -107,7 +111,11 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M
     std::iota(order.begin(), order.end(), 0);
     Rng rng(params.seed);
 
+    constexpr bool single = std::is_same_v<typename Engine::T, float>;
+    constexpr int first_stall = 64;
     Evaluation last{0.0, 0.0};
+    double gap_before = std::numeric_limits<double>::infinity();  // at half of the passes
+    bool stalled = false;
     std::vector<double> estimates;
     double optimism = 1.0;  // true gap / estimated gap at the last evaluation
     int next_evaluation = first_evaluation;
@@ -120,13 +128,18 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M
         const bool promising = pass > first_evaluation && optimism * estimate <= params.tol * last.primal;
         Progress progress{.pass = count, .time = control.elapsed()};
         if (promising || final_pass || pass == next_evaluation || control.stopped()) {
-            if (pass >= next_evaluation) next_evaluation = std::max(4, 2 * next_evaluation);
+            const bool due = pass >= next_evaluation;
+            if (due) next_evaluation = std::max(4, 2 * next_evaluation);
             const double share = 0.1 * params.tol * std::max(last.primal, 0.0) / static_cast<double>(cells);
             last = engine.evaluate(share, control);
             optimism = estimate > 0 ? std::clamp(last.gap() / estimate, 0.2, 2.0) : 1.0;
             progress.evaluated = true;
             progress.primal = last.primal;
             progress.dual = last.dual;
+            if (due) {
+                stalled = pass >= first_stall && !(last.gap() < 0.5 * gap_before);
+                gap_before = last.gap();
+            }
         }
         const bool converged = progress.evaluated && last.gap() <= params.tol * last.primal;
         progress.time = control.elapsed();
@@ -139,6 +152,7 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M
         if (pass >= first_hand_over && (foreseeable || pass >= params.patience) &&
             passes_left(estimates, params.tol * last.primal) > params.patience)
             return {last, count, Status::hand_over};
+        if (single && stalled) return {last, count, Status::imprecise};
     }
 }
 

@@ -46,16 +46,30 @@ inline double next_tau(double tau, bool flat) {
 //   Evaluation assess(control)      P and D at the present point
 //   void advance(tol, control)      one Newton iteration
 //   void finish()                   moves the centre to the point whose dual value was reported
+// In single precision, a gap that no longer falls is taken for the work of rounding: the status is imprecise.
 template <class Engine>
 M3LResult run_newton(Engine& engine, const M3LParams& params, Control& control) {
+    constexpr bool single = std::is_same_v<typename Engine::T, float>;
+    constexpr int most_idle = 30;
+    double least = std::numeric_limits<double>::infinity();
+    int least_pass = params.passes_before;
     for (int pass = params.passes_before + 1;; ++pass) {
         const Evaluation now = engine.assess(control);
         const bool stop = control.tick(
             {.pass = pass, .time = control.elapsed(), .evaluated = true, .primal = now.primal, .dual = now.dual});
         const bool converged = now.gap() <= params.tol * now.primal;
-        if (converged || stop || pass >= params.max_iter) {
+        if (now.gap() < 0.95 * least) {
+            least = now.gap();
+            least_pass = pass;
+        }
+        const bool stalled = single && pass - least_pass > most_idle;
+        if (converged || stop || stalled || pass >= params.max_iter) {
             engine.finish();
-            return {now, pass, converged ? Status::converged : stop ? control.reason() : Status::max_iter};
+            return {now, pass,
+                    converged ? Status::converged
+                    : stop    ? control.reason()
+                    : stalled ? Status::imprecise
+                              : Status::max_iter};
         }
         engine.advance(params.tol, control);
     }

@@ -53,6 +53,15 @@ class SeparableBlock {
         state_.start();
     }
 
+    // Goes on from its own beta, with a state summed afresh and every variable free to move.
+    void restart() {
+        state_.restart();
+        for (Index i = 0; i < x_.rows(); ++i) add_row(i, beta_.data() + i * chunks_);
+        state_.start();
+        std::fill(active_.begin(), active_.end(), all_active());
+        forget_thresholds();
+    }
+
     void recentre(const ProximalShares<T>& shares, bool sum_afresh) {
         state_.recentre(shares);
         if (!sum_afresh) return;
@@ -98,6 +107,12 @@ class SeparableBlock {
             for (Index l = 0; l < own_labels(); ++l)
                 for (Index j = first; j < std::min(columns, first + tile); ++j)
                     weights[(first_label() + l) * columns + j] = lane(state_.row(j), l);
+    }
+    // Of those labels from `first` on that are its own; `out` belongs to `first`.
+    void read_beta(Index i, Index first, Index count, double* out) const {
+        const Index begin = std::max(first, first_label()), end = std::min(first + count, first_label() + own_labels());
+        const Chunk<T>* beta = beta_.data() + i * chunks_;
+        for (Index l = begin; l < end; ++l) out[l - first] = static_cast<double>(lane(beta, l - first_label()));
     }
     void copy_beta(T* beta) const {
         for (Index i = 0; i < x_.rows(); ++i)
@@ -377,7 +392,10 @@ class SeparableEngine {
     static constexpr double settled_gap = 0.1;  // with large C the gap hardly moves for tens of passes, then falls fast
 
     SeparableEngine(const X& x, const LabelCells<T>& labels, T bias, int threads)
-        : labels_(labels), threads_(threads), squares_(squared_norms(x)), schedule_(mean(squares_), bias) {
+        : labels_(labels),
+          threads_(threads),
+          squares_(squared_norms(x)),
+          schedule_(mean(squares_), labels.mean_cost(), bias) {
         constexpr int preferred_chunks = 32;
         const int chunks = labels.chunks();
         const int enough = (chunks + preferred_chunks - 1) / preferred_chunks;
@@ -391,6 +409,11 @@ class SeparableEngine {
 
     void start_from(const T* beta, Control& control) {
         for_blocks(control, [&](std::size_t b, bool) { blocks_[b].start_from(beta); });
+    }
+
+    void restart(Control& control) {
+        schedule_.restart();
+        for_blocks(control, [&](std::size_t b, bool) { blocks_[b].restart(); });
     }
 
     double pass(std::span<const std::int32_t> order, bool shrink, Control& control) {
@@ -422,6 +445,10 @@ class SeparableEngine {
     }
     void copy_beta(T* beta) const {
         for (const auto& block : blocks_) block.copy_beta(beta);
+    }
+    // Dual variables of the labels first..first + count of row i.
+    void read_beta(Index i, Index first, Index count, double* out) const {
+        for (const auto& block : blocks_) block.read_beta(i, first, count, out);
     }
 
   private:

@@ -20,7 +20,10 @@
 // (C = 1) and a quarter (C = 8), those to 1e-5 to a thirteenth (RCV1, C = 8: 2857 to 214). Where the rows are separable
 // and differ much in length, k grows too fast: up to 1.6 times the passes (synthetic counts).
 //
-// The constant feature, common to all rows, is held back more, so that its part in a row's curvature is a tenth.
+// The constant feature, common to all rows, is held back more, so that its part in a row's curvature is a tenth; yet
+// not so far that all rows of a label together, each at its bound, could move its score by less than ten margins a
+// pass. Without the latter it would stand still wherever the features are small beside it: their steps then all end at
+// a bound, and nothing but the constant feature can reach the margin.
 //
 // Rounding: of a step only s_j is added, so its rounding counts 1 / s_j times in V(b). Hence k starts again at 1 now
 // and then, and V is summed afresh even more often.
@@ -53,11 +56,12 @@ struct ProximalShares {
 template <class T>
 class ProximalSchedule {
   public:
-    // mean_square: mean squared length of the rows without the constant feature.
-    ProximalSchedule(double mean_square, T bias) : bias_(bias) {
-        constexpr double part = 0.1;
-        const double ratio = part * mean_square / (static_cast<double>(bias) * static_cast<double>(bias));
-        constant_ratio_ = ratio > 0 && ratio < 1 ? ratio : 1.0;
+    // mean_square: mean squared length of the rows without the constant feature; cost: of all cells of a label.
+    ProximalSchedule(double mean_square, double cost, T bias) : bias_(bias) {
+        constexpr double part = 0.1, reach = 10;
+        const double square = static_cast<double>(bias) * static_cast<double>(bias);
+        const double held_back = std::max(part * mean_square, reach / cost);
+        constant_ratio_ = held_back < square ? held_back / square : 1.0;
     }
 
     // The first pass is not held back: there is no centre worth staying near.
@@ -69,6 +73,7 @@ class ProximalSchedule {
         const double share = 1 / (1 + std::max(1.0, growth * (pass % restart)));
         return {.features = static_cast<T>(share), .constant = static_cast<T>(share * constant_ratio_), .bias = bias_};
     }
+    void restart() { pass_ = 0; }
     // Whether V should be summed afresh after the last next().
     bool sums_afresh() const { return pass_ % 64 == 0; }
 
@@ -107,6 +112,13 @@ class ProximalState {
 
     // After the last pass.
     void forget_centre() { centre_ = Buffer<Chunk<T>>(); }
+
+    // Forgets everything; the state is to be written again, without shares.
+    void restart() {
+        shares_ = {.bias = shares_.bias};
+        std::memset(static_cast<void*>(state_.data()), 0, bytes());
+        if (!centre_.size()) centre_ = Buffer<Chunk<T>>(state_.size());
+    }
 
     // Leaves the centre's part of (*); V(b)'s is to be added again.
     void forget_steps() {

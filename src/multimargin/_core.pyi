@@ -23,9 +23,11 @@ def fit_linear_m3l(
     missing: Cells | None,
     costs: tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None],
     prior: tuple[Any, ...] | None,
+    weigh: Callable[[NDArray[Any]], NDArray[Any]] | None,
     bias: float,
     prior_margins: bool,
     start: NDArray[Any] | None,
+    certifier: tuple[Any, Any, Any] | None,
     keep_beta: bool,
     passes: int,
     patience: float,
@@ -36,6 +38,17 @@ def fit_linear_m3l(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+def certify_linear_m3l(
+    rows: Rows,
+    n_labels: int,
+    positives: Cells,
+    missing: Cells | None,
+    certifier: tuple[Any, Any, Any],
+    bias: float,
+    weights: NDArray[np.float64],
+    beta: NDArray[np.float64] | None,
+    threads: int,
+) -> tuple[float, float]: ...
 def fit_rank_svm(
     rows: Rows,
     n_labels: int,
@@ -280,6 +293,7 @@ def refine_linear_m3l(
     bias: float,
     start: NDArray[Any],
     weights: NDArray[Any] | None,
+    certifier: tuple[Any, Any, Any] | None,
     passes: int,
     tol: float,
     max_iter: int,

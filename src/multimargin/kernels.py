@@ -18,6 +18,7 @@ __all__ = [
     "POSITIVE_DATA",
     "Kernel",
     "check_kernel",
+    "largest_value",
     "make_kernel",
     "resolve_gamma",
 ]
@@ -27,6 +28,7 @@ KERNELS = frozenset({"linear", "rbf", "poly", "sigmoid", "laplacian", "chi2", "a
 POSITIVE_DATA = frozenset({"chi2", "additive_chi2"})
 DENSE_SHARE = 0.2  # sparser rows stay sparse
 SAMPLE_ROWS = 256
+LARGEST = 1e100  # squares of kernel values stay far from the ends of the range of double precision
 PSD_TOLERANCE = 1e-6
 
 
@@ -267,6 +269,30 @@ def check_kernel(kernel: Any, X: Any, gamma: float, degree: float, coef0: float,
     safe_poly = kernel == "poly" and coef0 >= 0 and degree == int(degree)
     if callable(kernel) or kernel in ("precomputed", "sigmoid") or (kernel == "poly" and not safe_poly):
         _check_sample(kernel, X, gamma, degree, coef0, seed)
+    largest = largest_value(kernel, X, gamma, degree, coef0)
+    if not largest <= LARGEST:
+        msg = (
+            f"The values of kernel={kernel!r} must not exceed {LARGEST:g}; between a row and itself they reach "
+            f"{largest:.3g}. Scale the features."
+        )
+        raise InputError(msg)
+
+
+def largest_value(kernel: Any, X: Any, gamma: float, degree: float, coef0: float) -> float:
+    """Largest absolute value of the kernel between a row and itself; for a function, on some of the rows."""
+    if kernel == "precomputed":
+        return float(np.abs(X.diagonal()).max(initial=0.0))
+    if kernel in ("linear", "poly"):
+        largest = float(_squared_norms(X).max(initial=0.0))
+        with np.errstate(over="ignore"):
+            return largest if kernel == "linear" else float(np.power(gamma * largest + abs(coef0), float(degree)))
+    if kernel == "additive_chi2":
+        return float(np.asarray(X.sum(axis=1)).max(initial=0.0))
+    if not callable(kernel):
+        return 1.0
+    sample = X[: min(X.shape[0], SAMPLE_ROWS)]
+    K = make_kernel(kernel, sample, np.float64, gamma, degree, coef0)
+    return float(np.abs(np.diag(K.values(K.prepare(sample)))).max(initial=0.0))
 
 
 def check_not_negative(kernel: str, X: Any) -> None:

@@ -31,6 +31,9 @@ from multimargin.priors import LabelFrequencies
 __all__ = ["Interval", "LinearModel", "MultilabelClassifier", "Problem", "Solution", "StrOptions", "native_rows"]
 
 BLOCK_BYTES = 64 * 2**20
+IMPRECISE = (
+    "Rounding keeps the gap above such a tol in double precision, too: raise tol, scale the features, or lower C."
+)
 # Magnitudes whose squares and products stay far from the ends of the range of double precision.
 LARGEST, SMALLEST = 1e100, 1e-100
 # The same for single precision; rows or costs beyond are solved in double.
@@ -49,6 +52,8 @@ class Problem:
         In the precision of X, for solvers, and in double, for the certifier.
     constant : ndarray of shape (n_labels,)
         Labels that are left out and predicted constant.
+    prior : None, ndarray or LowRankPrior
+        The prior of an M3L estimator, checked, in double precision.
     n_jobs, seed : int
     """
 
@@ -57,6 +62,7 @@ class Problem:
     costs: CellCosts
     exact_costs: CellCosts
     constant: NDArray[np.bool_]
+    prior: Any
     n_jobs: int
     seed: int
 
@@ -81,6 +87,10 @@ class Problem:
             exact_costs=self.exact_costs.part(rows),
             constant=constant_labels(some)[0],
         )
+
+    def in_double(self) -> Problem:
+        """Return the same problem in double precision."""
+        return replace(self, X=self.X.astype(np.float64), costs=self.exact_costs)
 
     def rows(self) -> _core.Rows:
         """X for the native core."""
@@ -184,7 +194,8 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
             msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
             raise InputError(msg)
-        constant = self._constant_labels(labels)
+        prior = self._checked_prior(labels)
+        constant = self._constant_labels(labels, prior)
         costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant)
         if costs.cells is not None and not self._weighs_cells:
             msg = (
@@ -208,6 +219,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             costs=costs.astype(X.dtype),
             exact_costs=costs,
             constant=constant,
+            prior=prior,
             n_jobs=effective_n_jobs(self.n_jobs),
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if reset else 0,
         )
@@ -225,6 +237,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         self.label_names_ = labels.names
         self.label_form_ = labels.form
         self.constant_labels_ = labels.names[problem.constant]
+        monitor.settle(solution.passes, solution.primal, solution.dual)
         self.history_ = monitor.history()
         self.certificate_ = self._certificate(solution)
         self.n_iter_ = solution.passes
@@ -319,7 +332,11 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         blocks = [sp.csr_array(self._scores(X[rows]) > 0) for rows in row_blocks(X.shape[0], len(self.label_names_))]
         return sp.csr_array(sp.vstack(blocks, format="csr"))
 
-    def _constant_labels(self, labels: LabelMatrix) -> NDArray[np.bool_]:
+    def _checked_prior(self, labels: LabelMatrix) -> Any:
+        """Return the prior on label correlations, for estimators that have one."""
+        return None
+
+    def _constant_labels(self, labels: LabelMatrix, prior: Any) -> NDArray[np.bool_]:
         """Labels that are left out of training and predicted constant."""
         return constant_labels(labels)[0]
 
@@ -350,7 +367,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         warnings.warn(
             f"{type(self).__name__} stopped after {solution.passes} passes with relative duality gap "
             f"{certificate.relative_gap:.2e} > tol {self.tol:.2e} (objective {certificate.primal:.6g}, lower bound "
-            f"{certificate.dual:.6g}). {self._advice(limit)}",
+            f"{certificate.dual:.6g}). {IMPRECISE if solution.status == 'imprecise' else self._advice(limit)}",
             ConvergenceWarning,
             stacklevel=3,
         )

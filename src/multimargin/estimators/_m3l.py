@@ -9,10 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multimargin.errors import InputError
-from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions
+from multimargin.estimators._base import (
+    Interval,
+    MultilabelClassifier,
+    Problem,
+    Solution,
+    StrOptions,
+    constant_labels,
+)
+from multimargin.labels import LabelMatrix
 from multimargin.priors import LowRankPrior, check_prior
+from multimargin.priors._forms import PriorForms, components
 
-__all__ = ["M3L", "Prior", "solution_of"]
+__all__ = ["M3L", "Prior", "prior_targets", "solution_of"]
 
 Prior = NDArray[Any] | LowRankPrior | None
 
@@ -33,10 +42,22 @@ class M3L(MultilabelClassifier):
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
     }
 
+    def _checked_prior(self, labels: LabelMatrix) -> Prior:
+        return check_prior(self.prior, labels.names)
+
+    def _constant_labels(self, labels: LabelMatrix, prior: Prior) -> NDArray[np.bool_]:
+        """Labels of one value, unless the prior ties them to others of which something is known."""
+        constant, _ = constant_labels(labels)
+        if prior is None or not constant.any():
+            return constant
+        group = components(prior)
+        known = np.add(*labels.counts()) > 0
+        size, informed = np.bincount(group), np.bincount(group, weights=known)
+        return np.asarray(constant & ((size[group] == 1) | (informed[group] == 0)))
+
     def _check_problem(self, problem: Problem) -> None:
-        self._prior = check_prior(self.prior, problem.labels.names, problem.dtype)
         if self.loss == "prior":
-            _check_diagonally_dominant(self._prior, problem.labels.names)
+            _check_diagonally_dominant(problem.prior, problem.labels.names)
         beta = getattr(self, "_beta", None)
         shape = problem.labels.positives.shape
         if self.warm_start and beta is not None and beta.shape != shape:
@@ -77,3 +98,11 @@ def _check_diagonally_dominant(prior: Prior, names: NDArray[Any]) -> None:
             "prior towards the identity."
         )
         raise InputError(msg)
+
+
+def prior_targets(problem: Problem) -> NDArray[np.float64]:
+    """Y m = R y of every row, unknown labels counting as 0."""
+    y = np.where(problem.labels.positives.toarray(), 1.0, -1.0)
+    if problem.labels.missing is not None:
+        y[problem.labels.missing.toarray().astype(bool)] = 0.0
+    return np.ascontiguousarray(PriorForms(problem.prior).apply(y))

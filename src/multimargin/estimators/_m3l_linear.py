@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from multimargin import _core
 from multimargin.estimators._base import Problem
-from multimargin.estimators._m3l import Prior
+from multimargin.estimators._m3l import Prior, prior_targets
 from multimargin.estimators._monitor import Monitor
 from multimargin.priors import LowRankPrior
+from multimargin.priors._forms import PriorForms
 
-__all__ = ["LinearSolvers"]
+__all__ = ["LinearSolvers", "linear_certifier"]
 
 DSYEVD = scipy.linalg.cython_lapack.__pyx_capi__["dsyevd"]
 NEWTON_MAX_FEATURES = 1000
@@ -44,21 +45,24 @@ class LinearSolvers:
         problem: Problem,
         monitor: Monitor,
         *,
-        prior: Prior,
         prior_margins: bool,
         bias: float,
         tol: float,
         max_iter: int,
         time_limit: float,
+        passes: int = 0,
     ) -> None:
         self.problem = problem
         self.monitor = monitor
-        self.prior = prior
-        self.prior_margins = prior_margins
+        self.forms = None if problem.prior is None else PriorForms(problem.prior)
+        self.prior = _cast(problem.prior, problem.dtype)
+        self.prior_margins = prior_margins and self.prior is not None
         self.bias = bias
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
+        self.passes = passes  # of a solver before this one
+        self.certifier = linear_certifier(problem, self.forms, bias, prior_margins=self.prior_margins)
         self.common: dict[str, Any] = {
             "rows": problem.rows(),
             "n_labels": problem.labels.n_labels,
@@ -74,20 +78,21 @@ class LinearSolvers:
     def solve(
         self, beta: NDArray[Any] | None, weights: NDArray[Any] | None, after_newton: bool, keep_beta: bool
     ) -> dict[str, Any]:
-        """Solve from these signed dual variables and weights, if any; the result holds weights (L, D + 1).
+        """Solve from these signed dual variables and weights, if any.
 
-        ``after_newton`` tells whether they are those of a Newton finish. ``newton`` in the result tells it of this one.
+        The result holds weights (L, D + 1), the last column the intercepts. ``after_newton`` tells whether the start is
+        that of a Newton finish; ``newton`` in the result tells it of this one.
         """
         self.near = weights is not None
         if self.prior is None:
             if weights is not None and after_newton and self.may_refine:
-                return self._refine({"beta": beta, "passes": 0}, weights=weights)
+                return self._refine({"beta": beta, "passes": self.passes}, weights=weights)
             result = self._ascend(beta, keep_beta=keep_beta)
             return self._refine(result, weights=weights) if result["status"] == "hand_over" else result
         factor = _eigenfactor(self.prior, self.problem.dtype) if self.may_refine else None
         if factor is not None and self._is_wide(factor) and _is_mild(self.prior):
             return self._solve_wide(factor, beta, weights, keep_beta)
-        passes = 0
+        passes = self.passes
         if beta is None and not self.prior_margins and factor is None and _is_mild(self.prior):
             alone = _Alone(self.costs, self.prior)
             probe = self._probe(alone, HEAD_START_PASSES)
@@ -105,7 +110,7 @@ class LinearSolvers:
         self, factor: tuple[Any, ...], beta: NDArray[Any] | None, weights: NDArray[Any] | None, keep_beta: bool
     ) -> dict[str, Any]:
         if beta is not None and weights is not None:
-            return self._refine_wide({"beta": beta, "passes": 0}, factor, weights)
+            return self._refine_wide({"beta": beta, "passes": self.passes}, factor, weights)
         alone = _Alone(self.costs, self.prior)
         probe = self._probe(alone, PROBE_PASSES)
         if probe["status"] in ("max_iter", "converged") and probe["passes"] < self.max_iter:
@@ -117,10 +122,10 @@ class LinearSolvers:
             probe = self._refine(probe, alone=alone, tol=max(PROBE_TOL, self.tol))
         start = {**probe, "beta": alone.unscaled(probe["beta"])}
         if probe["status"] == "converged":
-            return self._refine_wide(start, factor, probe["weights"])
+            return self._refine_wide(start, factor, self.nearby(probe["weights"]))
         # Stopped: the certificate of this point is all that is left to do.
         start["passes"] = probe["passes"] - 1
-        result = self._refine(start, factor=factor, weights=probe["weights"], last=True)
+        result = self._refine(start, factor=factor, weights=self.nearby(probe["weights"]), last=True)
         return {**result, "status": probe["status"]} if result["status"] == "max_iter" else result
 
     def _refine_wide(self, start: dict[str, Any], factor: tuple[Any, ...], weights: NDArray[Any]) -> dict[str, Any]:
@@ -138,7 +143,7 @@ class LinearSolvers:
         keep_beta: bool,
         alone: _Alone | None = None,
         max_iter: int | None = None,
-        passes: int = 0,
+        passes: int | None = None,
         silent: bool = False,
     ) -> dict[str, Any]:
         prior = self.prior if alone is None else None
@@ -146,10 +151,12 @@ class LinearSolvers:
             **self.common,
             costs=self.costs if alone is None else alone.costs,
             prior=_native(prior),
+            weigh=None if prior is None else self._weights,
             prior_margins=self.prior_margins,
             start=beta,
+            certifier=self.certifier if alone is None else None,
             keep_beta=keep_beta,
-            passes=passes,
+            passes=self.passes if passes is None else passes,
             patience=self._patience(near=self.near or prior is not None),
             tol=self.tol,
             max_iter=self.max_iter if max_iter is None else max_iter,
@@ -157,7 +164,7 @@ class LinearSolvers:
             report=None if silent else self.monitor if alone is None else self._tell_pass,
             time_limit=self.time_limit - self.monitor.elapsed,
         )
-        return {**result, "weights": _weights(result["weights"], prior), "newton": False}
+        return {**result, "newton": False}
 
     def _refine(
         self,
@@ -179,6 +186,7 @@ class LinearSolvers:
             basis=self._basis,
             start=start["beta"],
             weights=weights,
+            certifier=self.certifier if alone is None else None,
             passes=start["passes"],
             tol=self.tol if tol is None else tol,
             max_iter=start["passes"] + 1 if last else self.max_iter if max_iter is None else max_iter,
@@ -186,6 +194,26 @@ class LinearSolvers:
             time_limit=self.time_limit - self.monitor.elapsed,
         )
         return {**result, "newton": True}
+
+    def _weights(self, state: NDArray[Any]) -> NDArray[Any]:
+        """Weights (n_labels, n_features + 1), the last column the intercepts, from what the solver keeps.
+
+        See core/prior.hpp. Computed in double precision and rounded once.
+        """
+        assert self.forms is not None
+        prior, V = self.forms.prior, state.astype(np.float64)
+        if isinstance(prior, LowRankPrior) and not np.any(prior.diagonal):
+            Z = V @ prior.factor.T
+        else:
+            Z = self.forms.apply(V)
+        Z[-1] *= self.bias
+        return np.ascontiguousarray(Z.T, dtype=self.problem.dtype)
+
+    def nearby(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Return such weights with those of the constant feature in place of the intercepts."""
+        weights = weights.astype(self.problem.dtype)
+        weights[:, -1] *= 1 / self.bias if self.bias else 0.0
+        return np.ascontiguousarray(weights)
 
     def _tell_pass(self, pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
         """Report a pass over a problem that is not the user's: its bounds are not his."""
@@ -212,6 +240,21 @@ class LinearSolvers:
         n_labels, rank = factor[0].shape
         n_features = self.problem.X.shape[1]
         return bool(rank * (n_features + n_labels) >= n_features * n_labels)
+
+
+def linear_certifier(
+    problem: Problem, forms: PriorForms | None, bias: float, *, prior_margins: bool
+) -> tuple[Any, Any, Any]:
+    """Return what the native certifier takes besides the rows and labels; all in double precision."""
+
+    def quadratic(weights: NDArray[Any], V: NDArray[np.float64]) -> tuple[float, float]:
+        assert forms is not None
+        Z = weights.astype(np.float64)
+        Z[:, -1] *= 1 / bias if bias else 0.0
+        return forms.inverse_square(Z), forms.square(V)
+
+    targets = prior_targets(problem) if prior_margins else None
+    return problem.exact_costs.native(), targets, None if forms is None else quadratic
 
 
 def newton_patience(n_features: int, *, sparse: bool) -> float:
@@ -268,6 +311,12 @@ def _eigenfactor(prior: Prior, dtype: Any) -> tuple[Any, ...] | None:
     return np.ascontiguousarray(P, dtype=dtype), np.ascontiguousarray(P.T, dtype=dtype), DSYEVD
 
 
+def _cast(prior: Prior, dtype: Any) -> Prior:
+    if isinstance(prior, LowRankPrior):
+        return LowRankPrior(np.ascontiguousarray(prior.factor, dtype), np.ascontiguousarray(prior.diagonal, dtype))
+    return None if prior is None else np.ascontiguousarray(prior, dtype)
+
+
 def _native(prior: Prior) -> tuple[Any, ...] | None:
     if prior is None:
         return None
@@ -277,15 +326,3 @@ def _native(prior: Prior) -> tuple[Any, ...] | None:
             return (np.ascontiguousarray(prior.toarray(), dtype=prior.factor.dtype),)
         return prior.factor, np.ascontiguousarray(prior.factor.T), diagonal if diagonal.any() else None
     return (prior,)
-
-
-def _weights(state: NDArray[Any], prior: Prior) -> NDArray[Any]:
-    """Weights (n_labels, n_features + 1) from what the solver keeps; see core/prior.hpp."""
-    if prior is None:
-        return state
-    if not isinstance(prior, LowRankPrior):
-        return np.asarray(prior @ state.T)
-    diagonal = np.asarray(prior.diagonal)
-    if not diagonal.any():
-        return np.asarray(prior.factor @ state.T)
-    return np.asarray(diagonal[:, None] * state.T + prior.factor @ (prior.factor.T @ state.T))

@@ -82,6 +82,12 @@ class Monitor:
                 sys.stderr.write(f"{self.name}: pass {pass_:5d}  {numbers}\n")
         return self.callback is not None and bool(self.callback(Progress(pass_, time, primal, dual, gap)))
 
+    def settle(self, pass_: int, primal: float, dual: float) -> None:
+        """Record the certifier's word on the last pass, in place of the solver's own."""
+        if self._records and self._records[-1][1] == pass_:
+            self._records.pop()
+        self._records.append((self.elapsed, pass_, primal, dual))
+
     def history(self) -> History:
         """Everything evaluated so far."""
         columns = list(zip(*self._records, strict=True)) or [(), (), (), ()]

@@ -13,18 +13,22 @@ from numpy.typing import NDArray
 
 from multimargin import _core
 from multimargin.errors import InputError
-from multimargin.estimators._base import Interval, Problem, Solution, StrOptions
-from multimargin.estimators._m3l import M3L, Prior, solution_of
+from multimargin.estimators._base import LARGEST_SINGLE, Interval, Problem, Solution, StrOptions
+from multimargin.estimators._certificate import Bounds
+from multimargin.estimators._kernel_certifier import KernelCertifier
+from multimargin.estimators._m3l import M3L, Prior, prior_targets
 from multimargin.estimators._monitor import Monitor
 from multimargin.grams import BLOCK_BYTES, for_blocks, gram_matrix, gram_rows
-from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel, resolve_gamma
+from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, largest_value, make_kernel, resolve_gamma
 from multimargin.priors import LowRankPrior
+from multimargin.priors._forms import PriorForms
 
 __all__ = ["KernelM3L"]
 
 SINGLE_PRECISION_TOL = 1e-5
 SINGLE_PRECISION_TOL_COUPLED = 1e-3  # R and the Gram matrix, rounded, move the optimum by a part of a smaller gap
 MIN_CACHED_ROWS = 64
+MOST_ATTEMPTS = 4  # of solver and certifier to agree
 MIB = 2**20
 
 
@@ -239,7 +243,7 @@ class KernelM3L(M3L):
         used = _used_rows(problem)
         self._gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
         check_kernel(self.kernel, problem.X, self._gamma, self.degree, self.coef0, problem.seed)
-        dtype = self._working_dtype()
+        dtype = self._working_dtype(problem)
         held = self._cached_rows(problem, dtype)
         if held < min(MIN_CACHED_ROWS, problem.X.shape[0]):
             needed = MIN_CACHED_ROWS * _row_bytes(problem, dtype) / MIB
@@ -251,26 +255,41 @@ class KernelM3L(M3L):
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         began = time.monotonic()
-        dtype = self._working_dtype()
-        result = self._run(problem, monitor, dtype, self._start(dtype), 0, began)
-        if dtype == np.float32 and result["status"] == "max_iter" and result["passes"] < self.max_iter:
-            # rounding hides the gap: go on from here in double precision
-            start = result["beta"].astype(np.float64)
+        dtype = self._working_dtype(problem)
+        start, passes, tol = self._start(dtype), 0, float(self.tol)
+        for _ in range(MOST_ATTEMPTS):
+            result = self._run(problem, monitor, dtype, start, passes, tol, began)
+            passes = result["passes"]
+            hidden = dtype == np.float32 and result["status"] == "max_iter"  # rounding hides the gap
+            if not hidden or passes >= self.max_iter:
+                bounds = self._set_model(problem, result, dtype)
+                if bounds.within(self.tol) or result["status"] != "converged" or passes >= self.max_iter:
+                    break
+            # refused: go on from here, in double precision or to a smaller gap
+            start = np.ascontiguousarray(result["dual_beta"], dtype=np.float64)
+            tol = tol if dtype == np.float32 else 0.5 * tol
             dtype = np.dtype(np.float64)
-            result = self._run(problem, monitor, dtype, start, result["passes"], began)
-        self._set_model(problem, result["beta"], result["intercept"], _factor(self._prior, dtype))
-        self._keep(result["beta"])
-        return solution_of(result)
+        del self._gamma
+        self._keep(result["dual_beta"])
+        assert bounds.dual is not None
+        return Solution(bounds.primal, bounds.dual, passes, result["status"])
 
     def _run(
-        self, problem: Problem, monitor: Monitor, dtype: np.dtype[Any], start: Any, passes: int, began: float
+        self,
+        problem: Problem,
+        monitor: Monitor,
+        dtype: np.dtype[Any],
+        start: Any,
+        passes: int,
+        tol: float,
+        began: float,
     ) -> dict[str, Any]:
-        """Run rounds in one precision, after ``passes`` rounds in another."""
+        """Run rounds in one precision, after ``passes`` rounds before."""
         n, labels = problem.X.shape[0], problem.labels
         kernel = make_kernel(self.kernel, problem.X, dtype, self._gamma, self.degree, self.coef0)
         capacity = self._cached_rows(problem, dtype)
         gram = gram_matrix(kernel, problem.X, problem.n_jobs) if capacity >= n else None
-        factor = _factor(self._prior, dtype)
+        factor = _factor(problem.prior, dtype)
         own_margins = self.loss == "prior" and factor is not None
         spent = time.monotonic() - began
         fit = _core.fit_kernel_m3l_float32 if dtype == np.float32 else _core.fit_kernel_m3l_float64
@@ -284,10 +303,10 @@ class KernelM3L(M3L):
             missing=problem.missing(),
             costs=_cast(problem.costs.native(), dtype),
             factor=factor,
-            targets=_prior_targets(problem, self._prior, dtype) if own_margins else None,
+            targets=np.ascontiguousarray(prior_targets(problem), dtype=dtype) if own_margins else None,
             bias=self._bias(),
             start=start,
-            tol=self.tol,
+            tol=tol,
             max_iter=self.max_iter - passes,
             threads=problem.n_jobs,
             seed=problem.seed,
@@ -296,19 +315,57 @@ class KernelM3L(M3L):
         )
         return {**result, "passes": passes + result["passes"]}
 
-    def _set_model(self, problem: Problem, beta: NDArray[Any], intercept: NDArray[Any], factor: Any) -> None:
-        """Keep the support rows and their coefficients."""
+    def _set_model(self, problem: Problem, result: dict[str, Any], dtype: np.dtype[Any]) -> Bounds:
+        """Keep the support rows and their coefficients, in the precision of X if that is enough for the certificate."""
+        beta, duals = result["beta"].astype(np.float64), result["dual_beta"].astype(np.float64)
+        intercept = result["intercept"].astype(np.float64)
+        if problem.prior is not None:
+            factor = _factor(problem.prior, dtype)
+            assert factor is not None
+            beta = PriorForms(problem.prior).apply(beta)
+            intercept = self._bias() * (factor.astype(np.float64) @ intercept)
         self.support_ = np.flatnonzero(beta.any(axis=1))
-        coef = beta[self.support_]
-        if factor is not None:
-            coef = (coef.astype(np.float64) @ factor) @ factor.T
-            intercept = self._bias() * (factor @ intercept)
-        self.dual_coef_ = np.ascontiguousarray(coef, dtype=problem.dtype)
-        self.intercept_ = np.ascontiguousarray(intercept, dtype=problem.dtype)
         precomputed = self.kernel == "precomputed"
         self.support_vectors_ = np.empty((0, 0), problem.dtype) if precomputed else problem.X[self.support_]
         self.gamma_ = self._gamma
-        del self._gamma, self._prior
+        used = np.flatnonzero(beta.any(axis=1) | duals.any(axis=1))
+        kinds = dict.fromkeys([problem.dtype, np.dtype(np.float64)])
+        found = self._certifier(problem, used).bounds(
+            [(beta[used].astype(kind), intercept.astype(kind)) for kind in kinds], duals[used]
+        )
+        single_is_enough = found[0].within(self.tol)
+        kind = problem.dtype if single_is_enough else np.dtype(np.float64)
+        self.dual_coef_ = np.ascontiguousarray(beta[self.support_], dtype=kind)
+        self.intercept_ = intercept.astype(kind)
+        return found[0] if single_is_enough else found[-1]
+
+    def _certifier(self, problem: Problem, used: NDArray[np.int64]) -> KernelCertifier:
+        X = problem.X
+        if self.kernel == "precomputed":
+
+            def values(rows: slice) -> Any:
+                return X[rows][:, used].astype(np.float64)
+
+        else:
+            kernel = make_kernel(self.kernel, X[used], np.float64, self.gamma_, self.degree, self.coef0)
+
+            def values(rows: slice) -> Any:
+                return kernel.values(kernel.prepare(X[rows]))
+
+        targets = prior_targets(problem) if self.loss == "prior" and problem.prior is not None else None
+        return KernelCertifier(problem, values, used, self._bias(), targets)
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        coef = np.zeros((problem.labels.n_samples, problem.labels.n_labels))
+        coef[self.support_] = self.dual_coef_
+        intercept = np.where(problem.constant, 0.0, self.intercept_.astype(np.float64))
+        duals = getattr(self, "_beta", None)
+        if duals is None and problem.prior is None:
+            duals = coef
+        used = np.flatnonzero(coef.any(axis=1) | (False if duals is None else duals.any(axis=1)))
+        return self._certifier(problem, used).bounds([(coef[used], intercept)], None if duals is None else duals[used])[
+            0
+        ]
 
     def _scores(self, X: Any) -> NDArray[Any]:
         out = np.empty((X.shape[0], len(self.intercept_)), dtype=self.dual_coef_.dtype)
@@ -342,9 +399,12 @@ class KernelM3L(M3L):
     def _bias(self) -> float:
         return float(self.intercept_scaling) ** 2 if self.fit_intercept else 0.0
 
-    def _working_dtype(self) -> np.dtype[Any]:
+    def _working_dtype(self, problem: Problem) -> np.dtype[Any]:
         enough = SINGLE_PRECISION_TOL if self.prior is None else SINGLE_PRECISION_TOL_COUPLED
-        return np.dtype(np.float32 if self.tol >= enough else np.float64)
+        largest = largest_value(self.kernel, problem.X, self._gamma, self.degree, self.coef0)
+        cost = problem.exact_costs.extent()[1]
+        safe = max(largest, cost, largest * cost) <= LARGEST_SINGLE
+        return np.dtype(np.float32 if self.tol >= enough and safe else np.float64)
 
     def _cached_rows(self, problem: Problem, dtype: np.dtype[Any]) -> int:
         return min(int(problem.X.shape[0]), int(self.cache_size * MIB // _row_bytes(problem, dtype)))
@@ -365,18 +425,6 @@ def _factor(prior: Prior, dtype: np.dtype[Any]) -> NDArray[Any] | None:
     values, vectors = np.linalg.eigh(np.asarray(prior, dtype=np.float64))
     kept = values > 8 * np.finfo(dtype).eps * values[-1]
     return np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]), dtype=dtype)
-
-
-def _prior_targets(problem: Problem, prior: Prior, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Y m = R y of every row, unknown labels counting as 0."""
-    y = np.where(problem.labels.positives.toarray(), 1.0, -1.0)
-    if problem.labels.missing is not None:
-        y[problem.labels.missing.toarray().astype(bool)] = 0.0
-    if isinstance(prior, LowRankPrior):
-        product = (y @ prior.factor) @ prior.factor.T + y * np.asarray(prior.diagonal)
-    else:
-        product = y @ np.asarray(prior, dtype=np.float64)
-    return np.ascontiguousarray(product, dtype=dtype)
 
 
 def _used_rows(problem: Problem) -> NDArray[np.bool_]:

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multimargin import _core
 from multimargin.estimators._base import LinearModel, Problem, Solution
+from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._m3l import M3L, solution_of
-from multimargin.estimators._m3l_linear import LinearSolvers
+from multimargin.estimators._m3l_linear import LinearSolvers, linear_certifier
 from multimargin.estimators._monitor import Monitor
+from multimargin.priors._forms import PriorForms
 
 __all__ = ["LinearM3L"]
-
-# Below this, rounding has kept fits in single precision from converging: mostly at a gap of about 2e-6, with C = 64 at
-# 1e-5.
-SINGLE_PRECISION_TOL = 1e-4
 
 
 class LinearM3L(M3L, LinearModel):
@@ -159,33 +158,53 @@ class LinearM3L(M3L, LinearModel):
         self.callback = callback
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        solvers = LinearSolvers(
-            problem,
-            monitor,
-            prior=self._prior,
-            prior_margins=self.loss == "prior",
-            bias=bias,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            time_limit=np.inf if self.time_limit is None else float(self.time_limit),
-        )
+        solvers = self._solvers(problem, monitor)
         start = self._start(problem.dtype)
         nearby = self._last_weights(problem) if start is not None and solvers.may_refine else None
         result = solvers.solve(start, nearby, getattr(self, "_newton", False), self.warm_start)
+        if result["status"] == "imprecise" and problem.dtype == np.float32 and result["passes"] < self.max_iter:
+            solvers = self._solvers(problem.in_double(), monitor, result["passes"])
+            nearby = solvers.nearby(result["weights"]) if solvers.may_refine else None
+            result = solvers.solve(result["beta"].astype(np.float64), nearby, result["newton"], self.warm_start)
         weights = result["weights"]
         self.coef_ = np.ascontiguousarray(weights[:, :-1])
-        self.intercept_ = weights[:, -1] * problem.dtype.type(bias)
-        del self._prior
+        self.intercept_ = np.ascontiguousarray(weights[:, -1])
         self._keep(result["beta"])
         self._newton = result["newton"]
         return solution_of(result)
 
-    def _advice(self, limit: str) -> str:
-        advice = super()._advice(limit)
-        if self.coef_.dtype == np.float32 and self.tol < SINGLE_PRECISION_TOL:
-            return f"X is float32, whose rounding alone may keep the gap above such a tol: pass float64. {advice}"
-        return advice
+    def _solvers(self, problem: Problem, monitor: Monitor, passes: int = 0) -> LinearSolvers:
+        return LinearSolvers(
+            problem,
+            monitor,
+            prior_margins=self.loss == "prior",
+            bias=self._bias(),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            time_limit=np.inf if self.time_limit is None else float(self.time_limit),
+            passes=passes,
+        )
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        forms = None if problem.prior is None else PriorForms(problem.prior)
+        weights = np.column_stack([self.coef_, self.intercept_]).astype(np.float64)
+        weights[problem.constant] = 0.0
+        beta = getattr(self, "_beta", None)
+        primal, dual = _core.certify_linear_m3l(
+            rows=problem.rows(),
+            n_labels=problem.labels.n_labels,
+            positives=problem.positives(),
+            missing=problem.missing(),
+            certifier=linear_certifier(problem, forms, self._bias(), prior_margins=self.loss == "prior"),
+            bias=self._bias(),
+            weights=weights,
+            beta=None if beta is None else beta.astype(np.float64),
+            threads=problem.n_jobs,
+        )
+        return Bounds(primal, None if beta is None else dual)
+
+    def _bias(self) -> float:
+        return float(self.intercept_scaling) if self.fit_intercept else 0.0
 
     def _last_weights(self, problem: Problem) -> NDArray[Any] | None:
         """Weights of the last fit, the constant feature's last, if it had the same labels and features."""
