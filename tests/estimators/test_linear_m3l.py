@@ -244,13 +244,13 @@ def test_warm_start_continues_also_after_c_changed(rng, name):
         assert model.certificate_.primal == pytest.approx(cold.certificate_.primal, rel=2e-6)
 
 
-def test_advice_names_single_precision_where_it_is_the_limit(rng):
+def test_single_precision_goes_on_in_double_where_rounding_is_the_limit(rng):
     X, Y = make_problem(rng)
-    model = LinearM3L(tol=1e-15, max_iter=3)
-    with pytest.warns(ConvergenceWarning, match="pass float64"):
-        model.fit(X.astype(np.float32), Y)
-    with pytest.warns(ConvergenceWarning, match=r"lower bound [^)]*\)\. Increase max_iter"):
-        model.fit(X, Y)
+    model = LinearM3L(tol=1e-10, random_state=0).fit(X.astype(np.float32), Y)
+    assert model.certificate_.converged
+    assert model.coef_.dtype == np.float64
+    with pytest.warns(ConvergenceWarning, match="Rounding keeps the gap"):
+        LinearM3L(tol=1e-18, max_iter=2000, random_state=0).fit(X, Y)
 
 
 def test_warm_start_refuses_other_rows(rng):

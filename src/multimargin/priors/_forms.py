@@ -40,7 +40,7 @@ class PriorForms:
         V = np.asarray(V, dtype=np.float64)
         if not isinstance(self.prior, LowRankPrior):
             return np.asarray(V @ self.prior)
-        return V * self.prior.diagonal + (V @ self.prior.factor) @ self.prior.factor.T
+        return np.asarray(V * self.prior.diagonal + (V @ self.prior.factor) @ self.prior.factor.T)
 
     def square(self, V: NDArray[Any]) -> float:
         """Tr(V R V') for V of shape (n, n_labels)."""
