@@ -57,6 +57,7 @@ struct Call {
     const nb::object& certifier;  // None, or what Certifier takes
     const nb::object& positives;
     const nb::object& missing;
+    const nb::object& weigh;  // None, or a function that moves weights into the range of R
     double bias;
 };
 
@@ -81,6 +82,7 @@ nb::dict run(Engine& engine, const X& x, Index labels, const typename X::value_t
             engine.copy_weights(w);
             for (std::size_t l = 0; l < L; ++l) w[l * columns + columns - 1] *= static_cast<T>(call.bias);
         });
+        if (!call.weigh.is_none()) weights = call.weigh(weights);
         duals = new_array<T>({n, L}, [&](T* b) { engine.copy_beta(b); });
     };
     start(beta);
@@ -116,8 +118,8 @@ nb::dict run(Engine& engine, const X& x, Index labels, const typename X::value_t
 // the weights of a solution nearby, labels x (features + 1); with them, a factor is applied to panels, not row by row.
 nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
                            nb::object factor, nb::tuple basis, double bias, nb::object start, nb::object weights,
-                           nb::object certifier, int passes, double tol, int max_iter, int threads, nb::object report,
-                           double time_limit) {
+                           nb::object certifier, nb::object weigh, int passes, double tol, int max_iter, int threads,
+                           nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     const M3LParams params{tol, max_iter, threads, 0, passes, 0.0};
     return std::visit(
@@ -127,7 +129,7 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
             const auto eigenbasis = basis_of<T>(basis, x.cols() + 1);
             const T* beta = matrix_of<T>(start, x.rows(), n_labels).data();
             const T* nearby = weights.is_none() ? nullptr : matrix_of<T>(weights, n_labels, x.cols() + 1).data();
-            const Call call{params, control, certifier, positives, missing, bias};
+            const Call call{params, control, certifier, positives, missing, weigh, bias};
             if (factor.is_none()) {
                 NewtonEngine<X> engine(x, labels, static_cast<T>(bias), &eigenbasis, threads);
                 return run(engine, x, n_labels, beta, nearby, call);
@@ -144,6 +146,7 @@ nb::dict refine_linear_m3l(const Rows& rows, Index n_labels, nb::object positive
 void bind_m3l_newton(nb::module_& m) {
     m.def("refine_linear_m3l", &refine_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
           nb::arg("missing").none(), nb::arg("costs"), nb::arg("factor").none(), nb::arg("basis"), nb::arg("bias"),
-          nb::arg("start"), nb::arg("weights").none(), nb::arg("certifier").none(), nb::arg("passes"), nb::arg("tol"),
-          nb::arg("max_iter"), nb::arg("threads"), nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("start"), nb::arg("weights").none(), nb::arg("certifier").none(), nb::arg("weigh").none(),
+          nb::arg("passes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("report").none(),
+          nb::arg("time_limit"));
 }

@@ -56,6 +56,7 @@ class CoupledEngine {
     void start_from(const T* beta, Control&) {
         Workspace w(*this);
         for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels(), w);
+        if (!prior_margins_) shrink_far_start(w);
         state_.start();
     }
 
@@ -156,6 +157,18 @@ class CoupledEngine {
     };
 
     T* beta_of(Index i) { return reinterpret_cast<T*>(beta_.data() + i * labels_.chunks()); }
+
+    void shrink_far_start(Workspace& w) {
+        double linear = 0.0;
+        Sums sums;
+        for (Index i = 0; i < x_.rows(); ++i)
+            for (Index l = 0; l < labels_.labels(); ++l) linear += std::abs(static_cast<double>(beta_of(i)[l]));
+        evaluate_state(0, x_.cols() + 1, w, sums);
+        const T length = static_cast<T>(start_length(linear, sums.quadratic));
+        if (length == 1) return;
+        for (std::size_t k = 0; k < beta_.size(); ++k) beta_[k] *= length;
+        for (Index k = 0; k < (x_.cols() + 1) * width_; ++k) state_.data()[k] *= length;
+    }
 
     MULTIMARGIN_SIMD void start_row(Index i, const T* start, Workspace& w) {
         std::memcpy(beta_of(i), start, static_cast<std::size_t>(labels_.labels()) * sizeof(T));

@@ -56,7 +56,7 @@ struct M3LParams {
 struct Evaluation {
     double primal, dual;
     double gap() const { return primal - dual; }
-    bool within(double tol) const { return gap() <= tol * primal; }
+    bool within(double tol) const { return gap() <= tol * primal && gap() >= -1e-3 * tol * primal - 1e-9 * primal; }
 };
 
 struct M3LResult {
@@ -82,6 +82,14 @@ double mean(const std::vector<T>& values) {
 template <class T>
 MULTIMARGIN_INLINE T step_length(T curvature) {
     return curvature > 0 ? 1 / curvature : T(1e30);
+}
+
+// How much of dual variables to start from, given sum m b and tr(V R V') of them: all, unless the dual value along them
+// is largest well before. Where C or the constant feature is large, the solution of another problem may lie so far
+// outside that no number of passes would bring it back.
+inline double start_length(double linear, double square) {
+    constexpr double tolerated = 0.5;
+    return linear < tolerated * square ? std::max(linear, 0.0) / square : 1.0;
 }
 
 // Passes that coordinate ascent still needs if the gap goes on falling like a power of their number, from its estimates

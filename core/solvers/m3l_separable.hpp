@@ -50,6 +50,7 @@ class SeparableBlock {
     // Starts from given beta (rows x labels), moved into the box.
     void start_from(const T* beta) {
         for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels());
+        shrink_far_start();
         state_.start();
     }
 
@@ -347,6 +348,29 @@ class SeparableBlock {
                 lower_[k][e] = lowest < 0 ? T(0.5) * lowest : -far;
             }
     }
+    // Scales the labels whose start is far too long, label by label.
+    void shrink_far_start() {
+        Buffer<Chunk<T>> lengths(static_cast<std::size_t>(chunks_));
+        bool far = false;
+        for (Index l = 0; l < static_cast<Index>(chunks_) * lanes<T>; ++l) {
+            double linear = 0.0, square = 0.0;
+            for (Index i = 0; i < x_.rows(); ++i)
+                linear += std::abs(static_cast<double>(lane(beta_.data() + i * chunks_, l)));
+            for (Index j = 0; j <= x_.cols(); ++j) {
+                const double v = static_cast<double>(lane(state_.row(j), l));
+                square += v * v;
+            }
+            const double length = start_length(linear, square);
+            far |= length < 1;
+            lengths[static_cast<std::size_t>(l / lanes<T>)][l % lanes<T>] = static_cast<T>(length);
+        }
+        if (!far) return;
+        for (Index i = 0; i < x_.rows(); ++i)
+            for (int k = 0; k < chunks_; ++k) beta_[static_cast<std::size_t>(i * chunks_ + k)] *= lengths[k];
+        for (Index j = 0; j <= x_.cols(); ++j)
+            for (int k = 0; k < chunks_; ++k) state_.data()[j * chunks_ + k] *= lengths[k];
+    }
+
     MULTIMARGIN_SIMD void start_row(Index i, const T* beta) {
         Chunk<T>* start = beta_.data() + i * chunks_;
         std::memcpy(static_cast<void*>(start), beta + first_label(),

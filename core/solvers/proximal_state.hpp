@@ -23,7 +23,8 @@
 // The constant feature, common to all rows, is held back more, so that its part in a row's curvature is a tenth; yet
 // not so far that all rows of a label together, each at its bound, could move its score by less than ten margins a
 // pass. Without the latter it would stand still wherever the features are small beside it: their steps then all end at
-// a bound, and nothing but the constant feature can reach the margin.
+// a bound, and nothing but the constant feature can reach the margin. Its k grows by at most 1 a pass, as much as the
+// strong convexity of P allows: growing faster, it would outrun its own solution.
 //
 // Rounding: of a step only s_j is added, so its rounding counts 1 / s_j times in V(b). Hence k starts again at 1 now
 // and then, and V is summed afresh even more often.
@@ -70,8 +71,9 @@ class ProximalSchedule {
         constexpr double growth = 1.0 / 8;
         const int pass = pass_++;
         if (pass == 0) return {.bias = bias_};
-        const double share = 1 / (1 + std::max(1.0, growth * (pass % restart)));
-        return {.features = static_cast<T>(share), .constant = static_cast<T>(share * constant_ratio_), .bias = bias_};
+        const double k = std::max(1.0, growth * (pass % restart));
+        const double constant = 2 / constant_ratio_ + std::min(1 / constant_ratio_, 1 / growth) * (k - 1);
+        return {.features = static_cast<T>(1 / (1 + k)), .constant = static_cast<T>(1 / constant), .bias = bias_};
     }
     void restart() { pass_ = 0; }
     // Whether V should be summed afresh after the last next().

@@ -294,6 +294,7 @@ def refine_linear_m3l(
     start: NDArray[Any],
     weights: NDArray[Any] | None,
     certifier: tuple[Any, Any, Any] | None,
+    weigh: Callable[[NDArray[Any]], NDArray[Any]] | None,
     passes: int,
     tol: float,
     max_iter: int,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounds", "Certificate", "certify"]
 
-# A dual value above the primal one by more than this share of it is no rounding of sums in double precision.
+# A dual value above the primal one by more than this share of it, or a thousandth of the tolerance, is no rounding.
 ROUNDING = 1e-9
 
 
@@ -82,7 +82,7 @@ class Certificate:
         """Certificate of a primal and a dual value."""
         gap = primal - dual
         relative = gap / primal if primal > 0 else abs(gap)
-        converged = math.isfinite(primal) and math.isfinite(dual) and -ROUNDING <= relative <= tol
+        converged = math.isfinite(primal) and math.isfinite(dual) and -max(ROUNDING, 1e-3 * tol) <= relative <= tol
         return cls(primal, dual, gap, relative, converged, oracle_exact)
 
 

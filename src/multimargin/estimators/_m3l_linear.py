@@ -187,6 +187,7 @@ class LinearSolvers:
             start=start["beta"],
             weights=weights,
             certifier=self.certifier if alone is None else None,
+            weigh=None if self.forms is None or alone is not None else self._in_range,
             passes=start["passes"],
             tol=self.tol if tol is None else tol,
             max_iter=start["passes"] + 1 if last else self.max_iter if max_iter is None else max_iter,
@@ -201,13 +202,18 @@ class LinearSolvers:
         See core/prior.hpp. Computed in double precision and rounded once.
         """
         assert self.forms is not None
-        prior, V = self.forms.prior, state.astype(np.float64)
+        prior, V = self.problem.prior, state.astype(np.float64)
         if isinstance(prior, LowRankPrior) and not np.any(prior.diagonal):
             Z = V @ prior.factor.T
         else:
             Z = self.forms.apply(V)
         Z[-1] *= self.bias
         return np.ascontiguousarray(Z.T, dtype=self.problem.dtype)
+
+    def _in_range(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Return the weights without what rounding has left of them outside the range of R."""
+        assert self.forms is not None
+        return np.ascontiguousarray(self.forms.project(weights), dtype=weights.dtype)
 
     def nearby(self, weights: NDArray[Any]) -> NDArray[Any]:
         """Return such weights with those of the constant feature in place of the intercepts."""
