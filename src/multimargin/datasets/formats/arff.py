@@ -26,7 +26,7 @@ from multimargin.errors import FileFormatError
 
 __all__ = ["read_arff"]
 
-_MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d{1,9})(?!\S)")
+_MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d{1,18})(?!\S)")
 
 
 def read_arff(
@@ -87,8 +87,8 @@ def read_arff(
     (('sea', 'sun'), [[1, 0], [1, 1]])
     """
     missing_as_nan = check_missing(missing)
-    given = None if labels is None else names_of_labels(labels)
     most = allowed_bytes(max_bytes)
+    given = None if labels is None else names_of_labels(labels, most)
     text = read_text(path, most)
     with naming(path, text):
         header = _core.arff_header(text, most)

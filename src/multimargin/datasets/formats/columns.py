@@ -42,9 +42,9 @@ def shortened(names: Sequence[str], most: int = 5) -> str:
     return text + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def read_label_xml(path: FilePath) -> list[str]:
+def read_label_xml(path: FilePath, max_bytes: int) -> list[str]:
     """Return the label names of a Mulan XML file, parents before children."""
-    text = read_text(path)
+    text = read_text(path, max_bytes)
     try:
         with fitting(path, lambda: 10 * len(text)):
             root = ElementTree.fromstring(text)
@@ -66,7 +66,7 @@ def read_label_xml(path: FilePath) -> list[str]:
     return names
 
 
-def names_of_labels(labels: Labels) -> list[str] | int:
+def names_of_labels(labels: Labels, max_bytes: int) -> list[str] | int:
     """Return the names given as a list or in an XML file, or the count."""
     if isinstance(labels, bool):
         msg = f"labels must be an XML file, a list of names or a count, got {labels!r}"
@@ -77,7 +77,7 @@ def names_of_labels(labels: Labels) -> list[str] | int:
         if not str(labels).lower().endswith((".xml", ".xml.gz")):
             msg = f"labels must be a Mulan .xml file, a list of names or a count, got {str(labels)!r}"
             raise InputError(msg)
-        names, source = read_label_xml(labels), f"{labels}: "
+        names, source = read_label_xml(labels, max_bytes), f"{labels}: "
     else:
         names, source = list(labels), ""
         if not all(isinstance(name, str) for name in names):
@@ -90,9 +90,9 @@ def names_of_labels(labels: Labels) -> list[str] | int:
     return names
 
 
-def given_names(labels: Labels | None) -> list[str] | None:
+def given_names(labels: Labels | None, max_bytes: int) -> list[str] | None:
     """Return the names of the labels for a format whose labels are numbered."""
-    names = None if labels is None else names_of_labels(labels)
+    names = None if labels is None else names_of_labels(labels, max_bytes)
     if isinstance(names, int):
         msg = f"labels must be names for this format, got the count {names}; pass n_labels={abs(names)}"
         raise InputError(msg)

@@ -78,8 +78,8 @@ def read_npz(
     Dataset(tiny.npz: 3 samples, 3 features, 2 labels, cardinality 1.00)
     """
     missing_as_nan = check_missing(missing)
-    names = given_names(labels)
     most = allowed_bytes(max_bytes)
+    names = given_names(labels, most)
     arrays = load_arrays(path, most)
     suffix = "" if split is None else f"_{split}"
     with fitting(path, lambda: 2 * sum(array.nbytes for array in arrays.values())):

@@ -70,11 +70,11 @@ def read_libsvm(
     >>> read_libsvm(folder / "test.svm", **train.options).X.toarray().tolist()
     [[0.0, 1.0, 0.0]]
     """
-    names = given_names(labels)
+    most = allowed_bytes(max_bytes)
+    names = given_names(labels, most)
     if names is not None:
         n_labels = len(names)
     check_counts(n_features, n_labels)
-    most = allowed_bytes(max_bytes)
     text = read_text(path, most)
     with naming(path, text):
         X, Y, feature_extent, label_extent, _, _ = _core.libsvm_rows(text, most)
@@ -145,10 +145,10 @@ def read_xmc(
     >>> read_xmc(path)
     Dataset(tiny.txt: 2 samples, 4 features, 3 labels, cardinality 1.00)
     """
-    names = given_names(labels)
+    most = allowed_bytes(max_bytes)
+    names = given_names(labels, most)
     wanted = n_labels if names is None else len(names)
     check_counts(n_features, wanted)
-    most = allowed_bytes(max_bytes)
     text = read_text(path, most)
     with naming(path, text):
         X, Y, _, _, d, found_labels = _core.xmc_rows(text, most)

@@ -95,8 +95,8 @@ def read_csv(
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\n\r"'):
         msg = f"delimiter must be one ASCII character, neither a quote nor a line end, got {delimiter!r}"
         raise InputError(msg)
-    given = None if labels is None else names_of_labels(labels)
     most = allowed_bytes(max_bytes)
+    given = None if labels is None else names_of_labels(labels, most)
     text = read_text(path, most)
     with naming(path, text):
         header = _core.csv_header(text, delimiter or "\0", most)
@@ -148,8 +148,8 @@ def read_parquet(
         X is dense.
     """
     missing_as_nan = check_missing(missing)
-    given = None if labels is None else names_of_labels(labels)
     most = allowed_bytes(max_bytes)
+    given = None if labels is None else names_of_labels(labels, most)
     file = _parquet_file(path, most)
     names: list[str] = list(file.schema_arrow.names)
     if len(set(names)) < len(names):
