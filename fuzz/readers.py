@@ -67,8 +67,8 @@ SPECIAL = [bytes([c]) for c in b" ,:;{}'\"\n\r\t@%#?\\019-e.+nai\x00\xff"] + [b"
 
 
 def damaged(rng: random.Random, content: bytes) -> bytes:
-    """Return the content after one to four injuries."""
-    for _ in range(rng.randint(1, 4)):
+    """Return the content after one to three injuries."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
         content = rng.choice(INJURIES)(rng, content)
     return content
 

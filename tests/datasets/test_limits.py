@@ -241,5 +241,8 @@ def test_archives_tell_where_a_number_is_wrong_and_sum_in_double(tmp_path):
         datasets.read(path)
     # Cells given twice are added; in int8 100 + 100 would be -56.
     twice = {"X_data": np.array([100, 100], dtype=np.int8), "X_indices": np.array([0, 0]), "X_indptr": np.array([0, 2])}
-    np.savez(path, **twice, Y=[[1]])
-    assert datasets.read(path).X.toarray().tolist() == [[200.0]]
+    for dtype in (np.int8, np.float16, np.longdouble, ">f8", ">i4"):
+        np.savez(path, **twice | {"X_data": twice["X_data"].astype(dtype)}, Y=[[1]])
+        X = datasets.read(path).X
+        assert X.toarray().tolist() == [[200.0]]
+        assert X.dtype == np.float64

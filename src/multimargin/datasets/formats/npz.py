@@ -164,6 +164,8 @@ def _matrix(path: FilePath, arrays: _Arrays, key: str, most_columns: int) -> Mat
         if width > most_columns:
             msg = f"{path}: {key} must have at most {most_columns} columns, got {width}; correct its shape or indices"
             raise FileFormatError(msg)
+        if data.dtype not in (np.float32, np.float64):  # sums of integers overflow, and scipy knows no other floats
+            data = data.astype(np.float64)
         matrix = csr_matrix((data, indices, indptr), shape=(n_rows, width))
         matrix.check_format(full_check=True)
     except FileFormatError:
@@ -171,8 +173,6 @@ def _matrix(path: FilePath, arrays: _Arrays, key: str, most_columns: int) -> Mat
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         msg = f"{path}: {', '.join(parts)} must form a CSR matrix, found: {error}"
         raise FileFormatError(msg) from None
-    if not matrix.has_canonical_format:
-        matrix = matrix.astype(np.float64)  # sums of a narrow type overflow
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
