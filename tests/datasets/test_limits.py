@@ -61,11 +61,14 @@ def test_the_limit_holds_for_plain_files_and_is_the_users(put):
             datasets.read(path, max_bytes=wrong)
 
 
-def test_the_default_limit_is_half_of_the_memory(monkeypatch):
+def test_the_default_limit_is_half_of_the_memory_of_machine_or_container(monkeypatch, put):
     sizes = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(os, "sysconf", sizes.__getitem__, raising=False)
-    assert source.allowed_bytes(None) == 2_048_000
+    for limit, expected in (("max\n", 2_048_000), ("5000000\n", 2_048_000), ("1000000\n", 500_000)):
+        monkeypatch.setattr(source, "_CONTAINER_LIMIT", put("memory.max", limit))
+        assert source.allowed_bytes(None) == expected
     monkeypatch.delattr(os, "sysconf")
+    monkeypatch.setattr(source, "_CONTAINER_LIMIT", put("memory.max", limit).with_name("absent"))
     assert source.allowed_bytes(None) == 16 << 30
 
 
@@ -246,3 +249,6 @@ def test_archives_tell_where_a_number_is_wrong_and_sum_in_double(tmp_path):
         X = datasets.read(path).X
         assert X.toarray().tolist() == [[200.0]]
         assert X.dtype == np.float64
+        once = twice | {"X_data": twice["X_data"].astype(dtype), "X_indices": np.array([0, 1])}
+        np.savez(path, **once, Y=[[1]])
+        assert datasets.read(path).X.toarray().tolist() == [[100.0, 100.0]]

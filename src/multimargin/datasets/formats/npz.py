@@ -60,7 +60,7 @@ def read_npz(
         Type of X.
     max_bytes : int or None, default=None
         The most memory to take for the content of the file, decompressed, and as much again for the table made from
-        it; what needs more is refused before it is taken. None: half of the memory of this machine.
+        it; what needs more is refused before it is taken. None: half of the memory of this machine or container.
 
     Returns
     -------

@@ -33,19 +33,28 @@ FilePath = str | PathLike[str]
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _BLOCK = 1 << 20
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def allowed_bytes(max_bytes: int | None) -> int:
-    """Return the limit given, or half of the memory of this machine (16 GiB where that is not known)."""
+    """Return the limit given, or half of the memory of this machine or container."""
     if max_bytes is None:
-        try:
-            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-        except (AttributeError, OSError, ValueError):
-            return 16 << 30
+        return _memory() // 2
     if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or not 0 < max_bytes < 1 << 63:
         msg = f"max_bytes must be a whole number above 0, or None for half of the memory, got {max_bytes!r}"
         raise InputError(msg)
     return max_bytes
+
+
+def _memory() -> int:
+    try:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows does not tell
+        machine = 32 << 30
+    try:
+        return min(machine, int(_CONTAINER_LIMIT.read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return machine
 
 
 def check_size(path: FilePath, what: str, size: int, most: int) -> None:
