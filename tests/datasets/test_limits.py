@@ -160,6 +160,7 @@ def test_archives_hold_what_they_announce(tmp_path):
         ({"X": good["X"]} | csr_Y | {"Y_shape": npy(np.array([2, 2**30]))}, r"Y must have at most 16777216 columns"),
         ({"X": good["X"]} | csr_Y | {"Y_shape": npy(np.array([2, 2**20]))}, r"names of 1048576 labels"),
         (good | {"X": b"no array"}, r"expected an \.npz archive"),
+        (good | {"label_names": npy(np.array(["a", "b"])).replace(b"a\0\0\0", b"a\0\0\1")}, "label_names must be text"),
     ]:
         path = archive(tmp_path / "a.npz", members)
         with pytest.raises(FileFormatError, match=message):

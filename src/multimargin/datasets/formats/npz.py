@@ -203,7 +203,11 @@ def _check(path: FilePath, X: Matrix, Y: Matrix, missing_as_nan: bool) -> None:
 def _names(path: FilePath, arrays: _Arrays, key: str, count: int) -> list[str] | None:
     if key not in arrays:
         return None
-    names = [str(name) for name in arrays[key].ravel()]
+    try:
+        names = [str(name) for name in arrays[key].ravel()]
+    except (ValueError, SystemError):  # numpy keeps any number as a character, Python does not
+        msg = f"{path}: {key} must be text, found characters that do not exist; write the file again"
+        raise FileFormatError(msg) from None
     if len(names) != count or len(set(names)) != count:
         msg = f"{path}: {key} must be {count} different names, got {len(names)} ({len(set(names))} different)"
         raise FileFormatError(msg)
