@@ -99,9 +99,10 @@ def train_sklearn(X, Y):
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.svm import LinearSVC
 
+    labels = Y.astype(np.int64)  # it numbers labels in the type of Y: int8 mixes up those above 127
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        seconds, model = clock(lambda: OneVsRestClassifier(LinearSVC(loss="hinge")).fit(X, Y))
+        seconds, model = clock(lambda: OneVsRestClassifier(LinearSVC(loss="hinge")).fit(X, labels))
     coef = np.vstack([e.coef_ for e in model.estimators_])
     return seconds, coef, np.array([float(np.ravel(e.intercept_)[0]) for e in model.estimators_])
 

@@ -109,8 +109,9 @@ inline Attribute read_attribute(TokenReader& reader, Index line) {
     return attribute;
 }
 
-inline Header read_arff_header(std::string_view text) {
+inline Header read_arff_header(std::string_view text, std::size_t max_bytes) {
     Header header;
+    std::size_t names = 0;
     Lines lines(text, 0);
     std::string_view line;
     while (lines.next(line)) {
@@ -122,6 +123,8 @@ inline Header read_arff_header(std::string_view text) {
             header.relation = reader.next("").text;
         } else if (same_word(keyword, "@attribute")) {
             header.attributes.push_back(read_attribute(reader, lines.line()));
+            names += 1 + header.attributes.back().categories.size();
+            check_room(lines.line(), bytes_of_name * names, max_bytes);
         } else if (same_word(keyword, "@data")) {
             if (header.attributes.empty()) fail(lines.line(), "@attribute lines before @data", "");
             check_names(header.attributes, "attributes");
@@ -191,7 +194,7 @@ inline void read_arff_rows(std::string_view text, const Header& header, Table& t
             read_sparse_row(reader, header, table, lines.line());
         else
             read_dense_row(reader, header, table, lines.line());
-        table.end_row();
+        table.end_row(lines.line());
     }
 }
 

@@ -82,7 +82,7 @@ inline char guess_delimiter(std::string_view line) {
     return best;
 }
 
-inline Header read_csv_header(std::string_view text, char delimiter) {
+inline Header read_csv_header(std::string_view text, char delimiter, std::size_t max_bytes) {
     Header header;
     header.csv = true;
     header.delimiter = delimiter != '\0' ? delimiter : guess_delimiter(text.substr(0, text.find('\n')));
@@ -97,6 +97,7 @@ inline Header read_csv_header(std::string_view text, char delimiter) {
             fail(attribute.line, "a name for column " + std::to_string(header.attributes.size() + 1), "",
                  "the first line must hold the column names");
         header.attributes.push_back(std::move(attribute));
+        check_room(header.attributes.back().line, bytes_of_name * header.attributes.size(), max_bytes);
     }
     reader.end_row();
     check_names(header.attributes, "columns");
@@ -119,7 +120,7 @@ inline void read_csv_rows(std::string_view text, const Header& header, Table& ta
         if (count != width)
             throw TextError(reader.line(), "expected " + std::to_string(width) + " cells, one per column, found " +
                                                std::to_string(count));
-        table.end_row();
+        table.end_row(reader.line());
         reader.end_row();
     }
 }

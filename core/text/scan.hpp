@@ -1,6 +1,7 @@
 #pragma once
 // Reading text without copying it: lines, tokens, numbers, and errors that name the line.
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -46,6 +47,13 @@ inline std::string shown(std::string_view piece) {
     throw TextError(line, "expected " + expected + ", found " + seen + (remedy.empty() ? "" : "; " + remedy));
 }
 
+// Refuses a table before it takes more memory than the caller allows.
+inline void check_room(Index line, std::size_t bytes, std::size_t max_bytes) {
+    if (bytes > max_bytes)
+        throw TextError(line, "expected a table of at most " + std::to_string(max_bytes) + " bytes, found one of " +
+                                  std::to_string(bytes) + " bytes or more; raise max_bytes if there is memory for it");
+}
+
 inline bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
 
 inline std::string_view trimmed(std::string_view s) {
@@ -86,6 +94,24 @@ class Lines {
     Index line_;
 };
 
+// Of a decimal number beyond double precision: whether it is too small rather than too large.
+inline bool is_tiny(std::string_view digits) {
+    std::int64_t power = 0;  // of ten, of the first digit that is not 0, without the exponent
+    bool significant = false, fraction = false;
+    const auto mark = std::min(digits.find_first_of("eE"), digits.size());
+    for (const char c : digits.substr(0, mark)) {
+        if (c == '.') fraction = true;
+        if (c < '0' || c > '9') continue;
+        significant = significant || c != '0';
+        if (significant != fraction) power += fraction ? -1 : 1;
+    }
+    std::string_view exponent = digits.substr(std::min(mark + 1, digits.size()));
+    if (exponent.starts_with('+')) exponent.remove_prefix(1);
+    std::int64_t shift = 0;
+    const auto [stop, error] = std::from_chars(exponent.data(), exponent.data() + exponent.size(), shift);
+    return error == std::errc::result_out_of_range ? exponent.starts_with('-') : shift < -power;
+}
+
 // The whole token as a number. A number too small for double precision is 0; infinities and NaN are no
 // numbers.
 inline bool parse_number(std::string_view token, double& out) {
@@ -99,7 +125,7 @@ inline bool parse_number(std::string_view token, double& out) {
     if (stop != end) return false;
     if (error == std::errc::result_out_of_range) {
         out = 0.0;
-        return token.find("e-") != token.npos || token.find("E-") != token.npos;
+        return is_tiny(token);
     }
     return error == std::errc() && std::isfinite(out);
 }

@@ -26,17 +26,20 @@ struct Extent {
     }
 };
 
+constexpr std::int64_t most_features = INT32_MAX - 1, most_labels = 1 << 24;
+
 struct SparseText {
     CsrMatrix features;
     LabelRows labels;
     Extent feature_extent, label_extent;
-    std::int64_t n_rows = -1, n_features = INT32_MAX,
-                 n_labels = 1 << 24;  // stated by the header, or the limits
+    std::int64_t n_rows = -1, n_features = most_features, n_labels = most_labels;  // of the header, or the limits
+
+    std::size_t bytes() const { return features.bytes() + labels.bytes(); }
 };
 
 class SparseRowReader {
   public:
-    explicit SparseRowReader(SparseText& out) : out_(out) {}
+    SparseRowReader(SparseText& out, std::size_t max_bytes) : out_(out), max_bytes_(max_bytes) {}
 
     void read(std::string_view text, Index line) {
         at_ = text.data();
@@ -55,6 +58,7 @@ class SparseRowReader {
         std::erase_if(row_, [](const auto& entry) { return entry.second == 0.0; });
         out_.features.append(row_);
         out_.labels.append(labels_);
+        check_room(line, out_.bytes(), max_bytes_);
     }
 
   private:
@@ -108,6 +112,7 @@ class SparseRowReader {
     }
 
     SparseText& out_;
+    const std::size_t max_bytes_;
     const char* at_ = nullptr;
     const char* end_ = nullptr;
     Index line_ = 0;
@@ -115,9 +120,9 @@ class SparseRowReader {
     std::vector<std::int32_t> labels_;
 };
 
-inline SparseText read_libsvm(std::string_view text, Control& control) {
+inline SparseText read_libsvm(std::string_view text, std::size_t max_bytes, Control& control) {
     SparseText out;
-    SparseRowReader reader(out);
+    SparseRowReader reader(out, max_bytes);
     Lines lines(text, 0);
     std::string_view line;
     while (lines.next(line) && !control.leave(true)) {
@@ -130,24 +135,25 @@ inline SparseText read_libsvm(std::string_view text, Control& control) {
 inline void read_xmc_header(std::string_view line, SparseText& out) {
     const char* at = line.data();
     const char* end = at + line.size();
-    const std::int64_t limits[] = {INT64_MAX, out.n_features, out.n_labels};
-    std::int64_t* numbers[] = {&out.n_rows, &out.n_features, &out.n_labels};
-    for (int k = 0; k < 3; ++k) {
+    for (std::int64_t* number : {&out.n_rows, &out.n_features, &out.n_labels}) {
         while (at != end && is_blank(*at)) ++at;
-        if (!take_integer(at, end, limits[k], *numbers[k]) || (at != end && !is_blank(*at)))
+        if (!take_integer(at, end, INT64_MAX, *number) || (at != end && !is_blank(*at)))
             fail(1, "a first line with the numbers of rows, features and labels", line, "as in 15539 5000 3993");
     }
+    if (out.n_features > most_features || out.n_labels > most_labels)
+        fail(1, "at most " + std::to_string(most_features) + " features and " + std::to_string(most_labels) + " labels",
+             line, "correct the first line");
     if (!trimmed({at, static_cast<std::size_t>(end - at)}).empty())
         fail(1, "three numbers in the first line", line, "as in 15539 5000 3993");
 }
 
-inline SparseText read_xmc(std::string_view text, Control& control) {
+inline SparseText read_xmc(std::string_view text, std::size_t max_bytes, Control& control) {
     SparseText out;
     Lines lines(text, 0);
     std::string_view line;
     if (!lines.next(line)) throw TextError(1, "expected a line <rows> <features> <labels>, found the end of the file");
     read_xmc_header(line, out);
-    SparseRowReader reader(out);
+    SparseRowReader reader(out, max_bytes);
     std::int64_t rows = 0;
     while (lines.next(line) && !control.leave(true)) {
         line = trimmed(line);

@@ -36,6 +36,9 @@ struct Header {
     char delimiter = ',';
 };
 
+// What the name of a column or of a category takes, here and in the lists of Python it becomes.
+constexpr std::size_t bytes_of_name = 512;
+
 inline void check_names(const std::vector<Attribute>& attributes, const char* what) {
     std::unordered_map<std::string_view, Index> lines;
     for (const Attribute& a : attributes)
@@ -57,6 +60,7 @@ struct CsrMatrix {
         }
         offsets.push_back(static_cast<std::int64_t>(columns.size()));
     }
+    std::size_t bytes() const { return 12 * columns.size() + 8 * offsets.size(); }
 };
 
 struct LabelRows {
@@ -67,6 +71,7 @@ struct LabelRows {
         columns.insert(columns.end(), row.begin(), row.end());
         offsets.push_back(static_cast<std::int64_t>(columns.size()));
     }
+    std::size_t bytes() const { return 12 * columns.size() + 8 * offsets.size(); }  // with the ones of Python
 };
 
 // What becomes of each attribute: label_of >= 0: that label; else column_of >= 0: features from that column
@@ -77,6 +82,7 @@ struct Plan {
     Index columns = 0;
     bool dense = false;
     bool missing_as_nan = false;
+    std::size_t max_bytes = SIZE_MAX;
 };
 
 // Sorts the entries of one row by column. True if a column occurs twice.
@@ -94,8 +100,8 @@ class Table {
 
     // One cell of the present row; `quoted` cells are never missing.
     void cell(std::size_t attribute, std::string_view token, bool quoted, Index line);
-    // In a sparse row the attributes not mentioned have their first category, or 0.
-    void end_row();
+    // In a sparse row the attributes not mentioned have their first category, or 0: a short row may hold many cells.
+    void end_row(Index line);
     // Makes room for the rows of a text, which has a line for each row and a byte or more for each cell.
     void expect(std::string_view text);
 
@@ -141,7 +147,9 @@ inline Table::Table(const Header& header, const Plan& plan)
 inline void Table::expect(std::string_view text) {
     if (!plan_.dense) return;
     const auto rows = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
-    dense.reserve(std::min(rows * static_cast<std::size_t>(plan_.columns), text.size()));
+    const auto columns = static_cast<std::size_t>(plan_.columns);
+    const auto most = std::min(text.size(), plan_.max_bytes / sizeof(double));
+    dense.reserve(columns == 0 || rows > most / columns ? most : rows * columns);
 }
 
 // A nominal label is {false, true} in any order: its codes become 0 and 1.
@@ -219,7 +227,7 @@ inline void Table::cell(std::size_t a, std::string_view token, bool quoted, Inde
     put(a, value_of(a, token, quoted, line));
 }
 
-inline void Table::end_row() {
+inline void Table::end_row(Index line) {
     if (header_.sparse)
         for (const auto a : nonzero_if_omitted_)
             if (last_row_[a] != rows_) put(a, header_.attributes[a].kind == Kind::binary || plan_.label_of[a] >= 0);
@@ -234,6 +242,7 @@ inline void Table::end_row() {
         sort_row(row_);
         sparse.append(row_);
     }
+    check_room(line, sizeof(double) * dense.size() + sparse.bytes() + labels.bytes(), plan_.max_bytes);
     row_.clear();
     row_labels_.clear();
 }

@@ -27,7 +27,7 @@ def test_facts_hold(name):
     assert data.Y_test.shape == (facts.n_test, facts.n_labels)
     for Y in (data.Y_train, data.Y_test):
         assert isinstance(Y, csr_matrix)
-        assert Y.dtype == np.int8
+        assert Y.dtype == np.int64
         assert (Y.data == 1).all()
     ones = data.Y_train.nnz + data.Y_test.nnz
     assert ones / (facts.n_train + facts.n_test) == pytest.approx(facts.cardinality, abs=0.006)

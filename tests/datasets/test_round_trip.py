@@ -100,7 +100,7 @@ def same(data, X, Y, features=None, labels=None):
     found = data.X.toarray() if issparse(data.X) else data.X
     np.testing.assert_array_equal(found, X)
     np.testing.assert_array_equal(data.Y.toarray(), Y)
-    assert data.Y.dtype == np.int8
+    assert data.Y.dtype == np.int64
     assert isinstance(data.Y, csr_matrix)
     if features is not None:
         assert data.feature_names == tuple(features)

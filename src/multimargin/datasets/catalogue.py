@@ -25,6 +25,7 @@ from multimargin.datasets.catalogue_readers import (
     read_rcv1_pooled,
     read_xmc_pair,
 )
+from multimargin.datasets.formats.dataset import LABEL_DTYPE
 from multimargin.errors import FileFormatError, InputError
 
 __all__ = ["Facts", "available", "load"]
@@ -155,7 +156,7 @@ def load(
     Returns
     -------
     Bunch
-        ``X_train``, ``X_test``: ndarray or csr_matrix; ``Y_train``, ``Y_test``: csr_matrix of int8;
+        ``X_train``, ``X_test``: ndarray or csr_matrix; ``Y_train``, ``Y_test``: csr_matrix of int64;
         ``label_names``; ``feature_names`` (None if unknown); ``description``. ``"awa"`` has also
         ``class_train``, ``class_test`` (indices into ``class_names``), ``signatures`` (50, 85),
         ``association_strengths`` (50, 85; NaN where unknown), ``seen`` and ``unseen`` (indices of the
@@ -240,7 +241,7 @@ def _from_openml(entry: _Entry, folder: Path | None, dtype: npt.DTypeLike) -> di
         raise FileFormatError(msg)
     return {
         "X": X.astype(dtype),
-        "Y": csr_matrix(np.isin(marks, ("true", "1", "1.0")), dtype=np.int8),
+        "Y": csr_matrix(np.isin(marks, ("true", "1", "1.0")), dtype=LABEL_DTYPE),
         "label_names": tuple(found.target_names),
         "feature_names": tuple(found.feature_names),
         "description": f"{entry.name}: {entry.description()} Fetched from OpenML (data set {entry.openml}) "

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix, vstack
 
 from multimargin.datasets.formats import Dataset, read_arff, read_npz, read_xmc
+from multimargin.datasets.formats.dataset import LABEL_DTYPE
 from multimargin.datasets.formats.npz import load_arrays
 from multimargin.datasets.formats.source import read_text
 from multimargin.errors import FileFormatError
@@ -94,7 +95,7 @@ def read_awa(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
     """Read image features, classes and their attributes; an image has the attributes of its class."""
     archive, classes, predicates, binary, continuous, trained, tested = files
     names, attributes = _numbered_names(classes), _numbered_names(predicates)
-    signatures = _numbers(binary, (len(names), len(attributes))).astype(np.int8)
+    signatures = _numbers(binary, (len(names), len(attributes))).astype(LABEL_DTYPE)
     strengths = _numbers(continuous, (len(names), len(attributes)))
     strengths[strengths < 0] = np.nan
     seen, unseen = (_positions(file, names) for file in (trained, tested))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
+from multimargin.datasets.formats.dataset import LABEL_DTYPE
 from multimargin.errors import InputError
 
 __all__ = ["DigitSplit", "load_digit_attributes", "load_digit_strips"]
@@ -76,8 +77,8 @@ def load_digit_attributes() -> Bunch:
     Returns
     -------
     Bunch
-        ``X`` (1797, 64), pixels in [0, 1]; ``Y`` (1797, 18), int8, the strokes; ``digit`` (1797,), the
-        digit drawn; ``signatures`` (10, 18), int8, the strokes of each digit; ``label_names``, the strokes;
+        ``X`` (1797, 64), pixels in [0, 1]; ``Y`` (1797, 18), int64, the strokes; ``digit`` (1797,), the
+        digit drawn; ``signatures`` (10, 18), int64, the strokes of each digit; ``label_names``, the strokes;
         ``feature_names``; ``splits``, six :class:`DigitSplit` with three unseen digits each, such that
         every stroke is both present and absent among the seen digits; ``images`` (1797, 8, 8);
         ``description``.
@@ -95,7 +96,7 @@ def load_digit_attributes() -> Bunch:
     ((0, 3, 5), 1254)
     """
     digits = load_digits()
-    signatures = np.zeros((10, len(STROKES)), dtype=np.int8)
+    signatures = np.zeros((10, len(STROKES)), dtype=LABEL_DTYPE)
     for column, owners in enumerate(STROKES.values()):
         signatures[list(owners), column] = 1
     images = digits.images / 16.0
@@ -136,7 +137,7 @@ def load_digit_strips(n_samples: int = 1500, *, random_state: int | np.random.Ge
     Returns
     -------
     Bunch
-        ``X_train``, ``X_test`` (n, 48); ``Y_train``, ``Y_test`` (n, 10), int8; ``images_train``,
+        ``X_train``, ``X_test`` (n, 48); ``Y_train``, ``Y_test`` (n, 10), int64; ``images_train``,
         ``images_test`` (n, 8, 26); ``edges``, a list of (a, b, J); ``label_names``; ``feature_names``;
         ``description``. Training strips are made from the first 1200 images of the collection and test
         strips from the other 597.
@@ -197,11 +198,11 @@ def _set_probabilities(edges: list[tuple[int, int, float]]) -> tuple[list[tuple[
 
 def _strips(
     n: int, images: _Floats, target: _Ints, edges: list[tuple[int, int, float]], rng: np.random.Generator
-) -> tuple[_Floats, npt.NDArray[np.int8]]:
+) -> tuple[_Floats, _Ints]:
     sets, probability = _set_probabilities(edges)
     pools = [np.flatnonzero(target == k) for k in range(10)]
     strips = np.zeros((n, _SIDE, _WIDTH))
-    Y = np.zeros((n, 10), dtype=np.int8)
+    Y = np.zeros((n, 10), dtype=LABEL_DTYPE)
     for i, choice in enumerate(rng.choice(len(sets), size=n, p=probability)):
         order = rng.permutation(sets[choice])
         Y[i, order] = 1

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Bunch
 
+from multimargin.datasets.formats.dataset import LABEL_DTYPE
 from multimargin.errors import InputError
 
 __all__ = ["make_clique_labels"]
@@ -47,7 +48,7 @@ def make_clique_labels(
     Returns
     -------
     Bunch
-        ``X`` (n_samples, n_features); ``Y`` (n_samples, n_labels), int8; ``cliques``, the true ones, as a
+        ``X`` (n_samples, n_features); ``Y`` (n_samples, n_labels), int64; ``cliques``, the true ones, as a
         list of tuples; ``node_weights`` (n_labels, 2, n_features); ``clique_weights``, one (2 ** size,
         n_features) array per clique, whose row is the joint state read as a binary number, first label
         first; ``label_names``; ``feature_names``; ``description``.
@@ -73,7 +74,7 @@ def make_clique_labels(
     X = rng.standard_normal((n_samples, n_features))
     node_weights = rng.standard_normal((n_labels, 2, n_features))
     clique_weights = [rng.standard_normal((2 ** len(clique), n_features)) for clique in true_cliques]
-    Y = np.empty((n_samples, n_labels), dtype=np.int8)
+    Y = np.empty((n_samples, n_labels), dtype=LABEL_DTYPE)
     for component in _components(true_cliques, n_labels):
         inside = [k for k, clique in enumerate(true_cliques) if clique[0] in component]
         parts = [([label], node_weights[label]) for label in component]

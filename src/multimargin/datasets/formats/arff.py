@@ -21,12 +21,12 @@ from multimargin.datasets.formats.columns import (
     names_of_labels,
 )
 from multimargin.datasets.formats.dataset import Dataset, Matrix, label_matrix, make_dataset
-from multimargin.datasets.formats.source import FilePath, decoded, naming, read_text
+from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, decoded, naming, read_text
 from multimargin.errors import FileFormatError
 
 __all__ = ["read_arff"]
 
-_MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d{1,9})(?!\S)")
+_MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d{1,18})(?!\S)")
 
 
 def read_arff(
@@ -38,6 +38,7 @@ def read_arff(
     n_features: int | None = None,
     feature_names: Sequence[str] | None = None,
     dtype: npt.DTypeLike = np.float64,
+    max_bytes: int | None = None,
 ) -> Dataset:
     r"""Read an ARFF file, dense or sparse, optionally gzipped.
 
@@ -58,6 +59,9 @@ def read_arff(
         The names that the columns of X must have, in this order.
     dtype : float64 or float32, default=float64
         Type of X.
+    max_bytes : int or None, default=None
+        The most memory to take for the content of the file, decompressed, and as much again for the table made from
+        it; what needs more is refused before it is taken. None: half of the memory of this machine or container.
 
     Returns
     -------
@@ -83,20 +87,20 @@ def read_arff(
     (('sea', 'sun'), [[1, 0], [1, 1]])
     """
     missing_as_nan = check_missing(missing)
-    given = None if labels is None else names_of_labels(labels)
-    text = read_text(path)
-    with naming(path):
-        header = _core.arff_header(text)
-    attributes = header.attributes
-    names = [decoded(name) for name, *_ in attributes]
-    roles = assign_roles(path, names, _meka_count(path, header) if given is None else given, ignore)
-    column_of, columns, n_one_hot = _feature_columns(path, header, names, roles)
-    check_features(path, columns, n_features, feature_names)
-    dense = not header.sparse and 2 * n_one_hot <= len(columns)
-    with naming(path):
-        X, Y = _core.arff_rows(text, header, _label_of(names, roles), column_of, len(columns), dense, missing_as_nan)
-    label_names = [names[k] for k in roles.labels]
-    return table_dataset(path, X, Y, label_names, columns, dtype, ignore=tuple(ignore), missing=missing)
+    most = allowed_bytes(max_bytes)
+    given = None if labels is None else names_of_labels(labels, most)
+    text = read_text(path, most)
+    with naming(path, text):
+        header = _core.arff_header(text, most)
+        names = [decoded(name) for name, *_ in header.attributes]
+        roles = assign_roles(path, names, _meka_count(path, header) if given is None else given, ignore)
+        column_of, columns, n_one_hot = _feature_columns(path, header, names, roles, most)
+        check_features(path, columns, n_features, feature_names)
+        dense = not header.sparse and 2 * n_one_hot <= len(columns)
+        label_of = _label_of(names, roles)
+        X, Y = _core.arff_rows(text, header, label_of, column_of, len(columns), dense, missing_as_nan, most)
+        label_names = [names[k] for k in roles.labels]
+        return table_dataset(path, X, Y, label_names, columns, dtype, ignore=tuple(ignore), missing=missing)
 
 
 def _meka_count(path: FilePath, header: _core.Header) -> int:
@@ -116,13 +120,14 @@ def _label_of(names: list[str], roles: Roles) -> npt.NDArray[np.int32]:
 
 
 def _feature_columns(
-    path: FilePath, header: _core.Header, names: list[str], roles: Roles
+    path: FilePath, header: _core.Header, names: list[str], roles: Roles, max_bytes: int
 ) -> tuple[npt.NDArray[np.int32], list[str], int]:
     """Return the first column of each attribute, the names of the columns, and how many are one-hot."""
     attributes = header.attributes
     column_of = np.full(len(attributes), -1, dtype=np.int32)
     columns: list[str] = []
     n_one_hot = 0
+    name_bytes = 0  # each column of an attribute has the name of the attribute in its own
     for k in roles.features:
         _, kind, categories, line = attributes[k]
         column_of[k] = len(columns)
@@ -132,6 +137,8 @@ def _feature_columns(
                 f"leave it out with ignore=[{names[k]!r}]"
             )
             raise FileFormatError(msg)
+        name_bytes += len(names[k]) * max(len(categories), 1)
+        check_size(path, "names of columns", name_bytes, max_bytes)
         if kind == _core.Kind.nominal:
             columns += [f"{names[k]}={decoded(category)}" for category in categories]
             n_one_hot += len(categories)
@@ -162,7 +169,7 @@ def table_dataset(
     shape = (n_samples, len(feature_names))
     matrix: Matrix = csr_matrix(X, shape=shape) if isinstance(X, tuple) else X.reshape(shape)
     return make_dataset(
-        Path(path).name,
+        path,
         matrix,
         label_matrix(label_columns, offsets, len(label_names)),
         label_names,

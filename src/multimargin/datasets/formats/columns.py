@@ -6,18 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 
-from multimargin.datasets.formats.source import FilePath, read_text
+import numpy as np
+
+from multimargin._core import MOST_FEATURES, MOST_LABELS
+from multimargin.datasets.formats.source import FilePath, check_size, fitting, read_text
 from multimargin.errors import FileFormatError, InputError
 
 __all__ = [
     "Labels",
     "Roles",
     "assign_roles",
+    "check_counts",
     "check_features",
     "check_missing",
     "check_width",
     "given_names",
     "names_of_labels",
+    "numbers_as_names",
 ]
 
 Labels = FilePath | Sequence[str] | int
@@ -37,11 +42,12 @@ def shortened(names: Sequence[str], most: int = 5) -> str:
     return text + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def read_label_xml(path: FilePath) -> list[str]:
+def read_label_xml(path: FilePath, max_bytes: int) -> list[str]:
     """Return the label names of a Mulan XML file, parents before children."""
-    text = read_text(path)
+    text = read_text(path, max_bytes)
     try:
-        root = ElementTree.fromstring(text)
+        with fitting(path, lambda: 10 * len(text)):
+            root = ElementTree.fromstring(text)
     except (ElementTree.ParseError, LookupError, ValueError) as error:
         line = getattr(error, "position", (1, 0))[0]
         msg = f"{path}:{line}: expected an XML file with <label name=...> tags, found bad XML ({error})"
@@ -60,7 +66,7 @@ def read_label_xml(path: FilePath) -> list[str]:
     return names
 
 
-def names_of_labels(labels: Labels) -> list[str] | int:
+def names_of_labels(labels: Labels, max_bytes: int) -> list[str] | int:
     """Return the names given as a list or in an XML file, or the count."""
     if isinstance(labels, bool):
         msg = f"labels must be an XML file, a list of names or a count, got {labels!r}"
@@ -71,7 +77,7 @@ def names_of_labels(labels: Labels) -> list[str] | int:
         if not str(labels).lower().endswith((".xml", ".xml.gz")):
             msg = f"labels must be a Mulan .xml file, a list of names or a count, got {str(labels)!r}"
             raise InputError(msg)
-        names, source = read_label_xml(labels), f"{labels}: "
+        names, source = read_label_xml(labels, max_bytes), f"{labels}: "
     else:
         names, source = list(labels), ""
         if not all(isinstance(name, str) for name in names):
@@ -84,13 +90,19 @@ def names_of_labels(labels: Labels) -> list[str] | int:
     return names
 
 
-def given_names(labels: Labels | None) -> list[str] | None:
+def given_names(labels: Labels | None, max_bytes: int) -> list[str] | None:
     """Return the names of the labels for a format whose labels are numbered."""
-    names = None if labels is None else names_of_labels(labels)
+    names = None if labels is None else names_of_labels(labels, max_bytes)
     if isinstance(names, int):
         msg = f"labels must be names for this format, got the count {names}; pass n_labels={abs(names)}"
         raise InputError(msg)
     return names
+
+
+def numbers_as_names(path: FilePath, first: int, count: int, max_bytes: int) -> list[str]:
+    """Return the numbers of the labels as their names."""
+    check_size(path, f"names of {count} labels", 80 * count, max_bytes)
+    return [str(k + first) for k in range(count)]
 
 
 def positions_by_count(path: FilePath, n_columns: int, count: int) -> list[int]:
@@ -141,6 +153,14 @@ def check_missing(missing: str) -> bool:
         msg = f'missing must be "error" or "nan", got {missing!r}'
         raise InputError(msg)
     return missing == "nan"
+
+
+def check_counts(n_features: int | None, n_labels: int | None) -> None:
+    """Refuse numbers of columns that no file of numbered columns can have."""
+    for name, value, most in (("n_features", n_features, MOST_FEATURES), ("n_labels", n_labels, MOST_LABELS)):
+        if value is not None and (not isinstance(value, (int, np.integer)) or not 0 <= value <= most):
+            msg = f"{name} must be a whole number from 0 to {most}, or None to take it from the file, got {value!r}"
+            raise InputError(msg)
 
 
 def check_width(path: FilePath, found: int, n_features: int | None) -> None:

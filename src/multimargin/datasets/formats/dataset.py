@@ -1,16 +1,24 @@
 """What every reader returns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 
-__all__ = ["Dataset", "Matrix", "label_matrix"]
+from multimargin.datasets.formats.source import FilePath
+from multimargin.errors import FileFormatError
+
+__all__ = ["LABEL_DTYPE", "Dataset", "Matrix", "first_position", "label_matrix", "make_dataset"]
 
 Matrix = Any  # ndarray or scipy.sparse.csr_matrix: scipy has no types
+
+# In a narrower type sums such as Y.T @ Y overflow, and scikit-learn numbers labels in the type of Y: with int8 its
+# OneVsRestClassifier mixes up labels above 127.
+LABEL_DTYPE = np.int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +29,7 @@ class Dataset:
     ----------
     X : ndarray or csr_matrix of shape (n_samples, n_features)
         Features, float64 or float32; CSR when the file is sparse.
-    Y : csr_matrix of shape (n_samples, n_labels), int8
+    Y : csr_matrix of shape (n_samples, n_labels), int64
         1 where a sample has a label. Always CSR; ``Y.toarray()`` gives the dense form.
     label_names : tuple of str
         One name per column of ``Y``.
@@ -47,7 +55,7 @@ class Dataset:
 
 def label_matrix(columns: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], n_labels: int) -> csr_matrix:
     """Return the CSR matrix with a 1 at each given column."""
-    ones = np.ones(len(columns), dtype=np.int8)
+    ones = np.ones(len(columns), dtype=LABEL_DTYPE)
     return csr_matrix((ones, columns, offsets), shape=(len(offsets) - 1, n_labels))
 
 
@@ -58,7 +66,7 @@ def describe(name: str, X: Matrix, Y: csr_matrix) -> str:
 
 
 def make_dataset(
-    name: str,
+    path: FilePath,
     X: Matrix,
     Y: csr_matrix,
     label_names: Sequence[str],
@@ -68,5 +76,33 @@ def make_dataset(
 ) -> Dataset:
     """Return a Dataset with X in the type asked for."""
     names = None if feature_names is None else tuple(feature_names)
-    X = X.astype(dtype, copy=False)
-    return Dataset(X, Y, tuple(label_names), names, describe(name, X, Y), options)
+    X = _converted(path, X, dtype)
+    return Dataset(X, Y, tuple(label_names), names, describe(Path(path).name, X, Y), options)
+
+
+def _converted(path: FilePath, X: Matrix, dtype: npt.DTypeLike) -> Matrix:
+    """Return X in another type, refusing numbers that would become infinite in it."""
+    with np.errstate(over="ignore"):
+        converted = X.astype(dtype, copy=False)
+    if np.can_cast(X.dtype, converted.dtype, "safe"):
+        return converted
+    too_large = first_position(converted, np.isinf)
+    if too_large is not None:
+        row, column = too_large
+        msg = (
+            f"{path}: expected numbers that {converted.dtype} can hold, found {X[row, column]:g} in row {row + 1}, "
+            f"column {column + 1} of X; pass dtype=float64, or scale the feature"
+        )
+        raise FileFormatError(msg)
+    return converted
+
+
+def first_position(matrix: Matrix, wrong: Callable[[Any], Any]) -> tuple[int, int] | None:
+    """Return the row and the column of the first stored number that is wrong."""
+    if issparse(matrix):
+        found = np.flatnonzero(wrong(matrix.data))[:1]
+        rows, columns = np.searchsorted(matrix.indptr, found, side="right") - 1, matrix.indices[found]
+    else:
+        found = np.flatnonzero(wrong(matrix))[:1]
+        rows, columns = np.unravel_index(found, matrix.shape)
+    return (int(rows[0]), int(columns[0])) if found.size else None

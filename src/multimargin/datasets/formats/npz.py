@@ -1,17 +1,24 @@
 """NumPy archives with a feature matrix and a label matrix."""
 
 import io
+import math
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-from multimargin.datasets.formats.columns import Labels, check_missing, check_width, given_names
-from multimargin.datasets.formats.dataset import Dataset, Matrix, make_dataset
-from multimargin.datasets.formats.source import FilePath, read_bytes
+from multimargin._core import MOST_FEATURES, MOST_LABELS
+from multimargin.datasets.formats.columns import (
+    Labels,
+    check_missing,
+    check_width,
+    given_names,
+    numbers_as_names,
+)
+from multimargin.datasets.formats.dataset import LABEL_DTYPE, Dataset, Matrix, first_position, make_dataset
+from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, fitting, read_bytes
 from multimargin.errors import FileFormatError
 
 __all__ = ["load_arrays", "read_npz"]
@@ -27,6 +34,7 @@ def read_npz(
     missing: str = "error",
     n_features: int | None = None,
     dtype: npt.DTypeLike = np.float64,
+    max_bytes: int | None = None,
 ) -> Dataset:
     """Read a NumPy archive.
 
@@ -50,6 +58,9 @@ def read_npz(
         The number of columns that X must have.
     dtype : float64 or float32, default=float64
         Type of X.
+    max_bytes : int or None, default=None
+        The most memory to take for the content of the file, decompressed, and as much again for the table made from
+        it; what needs more is refused before it is taken. None: half of the memory of this machine or container.
 
     Returns
     -------
@@ -67,42 +78,66 @@ def read_npz(
     Dataset(tiny.npz: 3 samples, 3 features, 2 labels, cardinality 1.00)
     """
     missing_as_nan = check_missing(missing)
-    names = given_names(labels)
-    arrays = load_arrays(path)
+    most = allowed_bytes(max_bytes)
+    names = given_names(labels, most)
+    arrays = load_arrays(path, most)
     suffix = "" if split is None else f"_{split}"
-    X = _matrix(path, arrays, f"X{suffix}")
-    Y = _matrix(path, arrays, f"Y{suffix}")
-    _check(path, X, Y, missing_as_nan)
-    check_width(path, X.shape[1], n_features)
-    if names is None:
-        names = _names(path, arrays, "label_names", Y.shape[1]) or [str(k) for k in range(Y.shape[1])]
-    elif len(names) != Y.shape[1]:
-        msg = f"{path}: expected one label name per column of Y ({Y.shape[1]}), got {len(names)} names"
-        raise FileFormatError(msg)
-    return make_dataset(
-        Path(path).name,
-        X,
-        csr_matrix(Y, dtype=np.int8),
-        names,
-        _names(path, arrays, "feature_names", X.shape[1]),
-        dtype,
-        {"labels": tuple(names), "n_features": X.shape[1], "missing": missing},
-    )
+    with fitting(path, lambda: 2 * sum(array.nbytes for array in arrays.values())):
+        X = _matrix(path, arrays, f"X{suffix}", MOST_FEATURES)
+        Y = _matrix(path, arrays, f"Y{suffix}", MOST_LABELS)
+        _check(path, X, Y, missing_as_nan)
+        check_width(path, X.shape[1], n_features)
+        if names is None:
+            names = _names(path, arrays, "label_names", Y.shape[1]) or numbers_as_names(path, 0, Y.shape[1], most)
+        elif len(names) != Y.shape[1]:
+            msg = f"{path}: expected one label name per column of Y ({Y.shape[1]}), got {len(names)} names"
+            raise FileFormatError(msg)
+        return make_dataset(
+            path,
+            X,
+            csr_matrix(Y, dtype=LABEL_DTYPE),
+            names,
+            _names(path, arrays, "feature_names", X.shape[1]),
+            dtype,
+            {"labels": tuple(names), "n_features": X.shape[1], "missing": missing},
+        )
 
 
-def load_arrays(path: FilePath) -> _Arrays:
+def load_arrays(path: FilePath, max_bytes: int | None = None) -> _Arrays:
     """Return the arrays of an archive."""
-    data = read_bytes(path)
+    most = allowed_bytes(max_bytes)
+    data = read_bytes(path, most)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)), np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+            size = sum(member.file_size for member in members)
+            check_size(path, "arrays", size, most)
+            with fitting(path, lambda: len(data) + size):
+                return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+    except FileFormatError:
+        raise
     except Exception as error:  # a damaged archive raises nearly anything
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         msg = f"{path}: expected an .npz archive with X and Y, found something else or a damaged one ({reason})"
         raise FileFormatError(msg) from None
 
 
-def _matrix(path: FilePath, arrays: _Arrays, key: str) -> Matrix:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """Read an array, unless it is announced to be larger than what is stored."""
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with archive.open(member) as stored:
+        version = np.lib.format.read_magic(stored)
+        if version in read_header:
+            shape, _, dtype = read_header[version](stored)
+            if math.prod(shape) * dtype.itemsize > member.file_size:
+                msg = f"{member.filename} announces shape {shape} of {dtype}, but holds {member.file_size} bytes"
+                raise ValueError(msg)
+        stored.seek(0)
+        array: npt.NDArray[Any] = np.lib.format.read_array(stored, allow_pickle=False)
+        return array
+
+
+def _matrix(path: FilePath, arrays: _Arrays, key: str, most_columns: int) -> Matrix:
     if key in arrays:
         found = arrays[key]
         if found.ndim != 2 or found.dtype.kind not in "fiub":
@@ -125,9 +160,16 @@ def _matrix(path: FilePath, arrays: _Arrays, key: str) -> Matrix:
     n_rows = max(len(indptr) - 1, 0)
     stated = arrays.get(f"{key}_shape", arrays.get("shape") if key.startswith("X") else None)
     try:
-        width = int(indices.max(initial=-1)) + 1 if stated is None else int(stated[1])
+        width = int(indices.max(initial=-1)) + 1 if stated is None else int(stated.tolist()[1])
+        if width > most_columns:
+            msg = f"{path}: {key} must have at most {most_columns} columns, got {width}; correct its shape or indices"
+            raise FileFormatError(msg)
+        if data.dtype not in (np.float32, np.float64):  # sums of integers overflow, and scipy knows no other floats
+            data = data.astype(np.float64)
         matrix = csr_matrix((data, indices, indptr), shape=(n_rows, width))
         matrix.check_format(full_check=True)
+    except FileFormatError:
+        raise
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         msg = f"{path}: {', '.join(parts)} must form a CSR matrix, found: {error}"
         raise FileFormatError(msg) from None
@@ -143,9 +185,13 @@ def _check(path: FilePath, X: Matrix, Y: Matrix, missing_as_nan: bool) -> None:
     if X.shape[0] == 0 or X.shape[1] == 0:
         msg = f"{path}: X must have rows and columns, got shape {X.shape}"
         raise FileFormatError(msg)
-    values = X.data if isinstance(X, csr_matrix) else X
-    if np.isinf(values).any() or (not missing_as_nan and np.isnan(values).any()):
-        msg = f'{path}: X must hold finite numbers, found NaN or infinity; pass missing="nan" to keep NaN'
+    wrong = first_position(X, np.isinf if missing_as_nan else lambda values: ~np.isfinite(values))
+    if wrong is not None:
+        row, column = wrong
+        msg = (
+            f"{path}: X must hold finite numbers, found {X[row, column]} in row {row + 1}, column {column + 1}; "
+            'pass missing="nan" to keep NaN'
+        )
         raise FileFormatError(msg)
     marks = Y.data if isinstance(Y, csr_matrix) else Y
     if not np.isin(marks, (0, 1)).all():
@@ -157,7 +203,11 @@ def _check(path: FilePath, X: Matrix, Y: Matrix, missing_as_nan: bool) -> None:
 def _names(path: FilePath, arrays: _Arrays, key: str, count: int) -> list[str] | None:
     if key not in arrays:
         return None
-    names = [str(name) for name in arrays[key].ravel()]
+    try:
+        names = [str(name) for name in arrays[key].ravel()]
+    except (ValueError, SystemError):  # numpy keeps any number as a character, Python does not
+        msg = f"{path}: {key} must be text, found characters that do not exist; write the file again"
+        raise FileFormatError(msg) from None
     if len(names) != count or len(set(names)) != count:
         msg = f"{path}: {key} must be {count} different names, got {len(names)} ({len(set(names))} different)"
         raise FileFormatError(msg)

@@ -1,8 +1,14 @@
-"""From a path to bytes, and from trouble on the way to an error that names the file."""
+"""From a path to bytes, and from trouble on the way to an error that names the file.
+
+Nothing a file says makes a reader take more memory than ``max_bytes`` for the content, decompressed, and as much again
+for the table made from it: both are refused on the way, before the memory is taken.
+"""
 
 import gzip
+import io
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -10,12 +16,68 @@ from pathlib import Path
 from multimargin._core import TextError
 from multimargin.errors import FileFormatError, InputError
 
-__all__ = ["FilePath", "decoded", "naming", "peek", "read_bytes", "read_text"]
+__all__ = [
+    "FilePath",
+    "allowed_bytes",
+    "check_size",
+    "decoded",
+    "fitting",
+    "naming",
+    "peek",
+    "read_bytes",
+    "read_text",
+]
 
 FilePath = str | PathLike[str]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
+_BLOCK = 1 << 20
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def allowed_bytes(max_bytes: int | None) -> int:
+    """Return the limit given, or half of the memory of this machine or container."""
+    if max_bytes is None:
+        return _memory() // 2
+    if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or not 0 < max_bytes < 1 << 63:
+        msg = f"max_bytes must be a whole number above 0, or None for half of the memory, got {max_bytes!r}"
+        raise InputError(msg)
+    return max_bytes
+
+
+def _memory() -> int:
+    try:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows does not tell
+        machine = 32 << 30
+    try:
+        return min(machine, int(_CONTAINER_LIMIT.read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return machine
+
+
+def check_size(path: FilePath, what: str, size: int, most: int) -> None:
+    """Refuse what is larger than the limit."""
+    if size > most:
+        msg = (
+            f"{path}: expected {what} of at most {most} bytes, found {size} bytes or more; "
+            "pass a larger max_bytes if the file is to be trusted and there is memory for it"
+        )
+        raise FileFormatError(msg)
+
+
+@contextmanager
+def fitting(path: FilePath, needed: Callable[[], int]) -> Iterator[None]:
+    """Say which file does not fit into memory; ``needed`` estimates the bytes, and is asked only then."""
+    try:
+        yield
+    except MemoryError:
+        msg = (
+            f"{path}: expected a file that fits into memory, found one that needs about {needed()} bytes; "
+            "free memory, or read a part of the file"
+        )
+        raise FileFormatError(msg) from None
 
 
 @contextmanager
@@ -23,6 +85,8 @@ def _opening(path: FilePath) -> Iterator[None]:
     """Translate what can go wrong between a path and its bytes."""
     try:
         yield
+    except InputError:
+        raise
     except IsADirectoryError:
         msg = f"{path}: expected a data file, found a directory; give the path of one file in it"
         raise InputError(msg) from None
@@ -38,16 +102,20 @@ def _opening(path: FilePath) -> Iterator[None]:
         raise InputError(msg) from None
 
 
-def read_bytes(path: FilePath) -> bytes:
+def read_bytes(path: FilePath, max_bytes: int | None = None) -> bytes:
     """Return the content of a file, decompressed if it is gzip."""
-    with _opening(path):
-        data = Path(path).read_bytes()
-        if data.startswith(_GZIP):
-            return gzip.decompress(data)
-    if str(path).endswith(".gz"):
+    most = allowed_bytes(max_bytes)
+    content = io.BytesIO()
+    with fitting(path, lambda: content.tell() + _BLOCK), _opening(path), Path(path).open("rb") as file:
+        packed = file.peek(len(_GZIP)).startswith(_GZIP)
+        source = gzip.GzipFile(fileobj=file) if packed else file
+        while block := source.read(_BLOCK):
+            check_size(path, "a content", content.tell() + len(block), most)
+            content.write(block)
+    if str(path).endswith(".gz") and not packed:
         msg = f"{path}: expected gzip data as the name says, found none; remove .gz from the name"
         raise FileFormatError(msg)
-    return data
+    return content.getvalue()
 
 
 def peek(path: FilePath, size: int = 4096) -> bytes:
@@ -59,10 +127,12 @@ def peek(path: FilePath, size: int = 4096) -> bytes:
         return start
 
 
-def read_text(path: FilePath) -> bytes:
+def read_text(path: FilePath, max_bytes: int | None = None) -> bytes:
     """Return the content of a text file, refusing empty and binary ones."""
-    text = read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
-    if not text.strip():
+    content = read_bytes(path, max_bytes)
+    with fitting(path, lambda: 2 * len(content)):
+        text = content.removeprefix(_BYTE_ORDER_MARK)
+    if not text or text.isspace():
         msg = f"{path}: expected data, found an empty file; was it written completely?"
         raise FileFormatError(msg)
     zero = text.find(b"\0")
@@ -74,13 +144,19 @@ def read_text(path: FilePath) -> bytes:
 
 
 @contextmanager
-def naming(path: FilePath) -> Iterator[None]:
+def naming(path: FilePath, text: bytes) -> Iterator[None]:
     """Put the path in front of the errors of the native readers, which begin with the line."""
     try:
-        yield
+        with fitting(path, lambda: len(text) + _table_bytes(text)):
+            yield
     except TextError as error:
         msg = f"{path}{error}"
         raise FileFormatError(msg) from None
+
+
+def _table_bytes(text: bytes) -> int:
+    """Return about how much the numbers of a text take: a value and a column each, two offsets for each row."""
+    return 12 * sum(text.count(mark) for mark in b",;\t:") + 28 * (text.count(b"\n") + 1)
 
 
 def decoded(name: bytes) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -10,9 +9,9 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from multimargin import _core
-from multimargin.datasets.formats.columns import Labels, check_width, given_names
+from multimargin.datasets.formats.columns import Labels, check_counts, check_width, given_names, numbers_as_names
 from multimargin.datasets.formats.dataset import Dataset, label_matrix, make_dataset
-from multimargin.datasets.formats.source import FilePath, naming, read_text
+from multimargin.datasets.formats.source import FilePath, allowed_bytes, naming, read_text
 from multimargin.errors import FileFormatError, InputError
 
 __all__ = ["read_libsvm", "read_xmc"]
@@ -29,6 +28,7 @@ def read_libsvm(
     zero_based: ZeroBased = "auto",
     labels_zero_based: ZeroBased = "auto",
     dtype: npt.DTypeLike = np.float64,
+    max_bytes: int | None = None,
 ) -> Dataset:
     r"""Read a LIBSVM multi-label file: lines such as ``1,3 5:0.2 7:1``, optionally gzipped.
 
@@ -48,6 +48,9 @@ def read_libsvm(
         file may lack index 0 by chance: pass ``**train.options``, which holds what was found in training.
     dtype : float64 or float32, default=float64
         Type of X.
+    max_bytes : int or None, default=None
+        The most memory to take for the content of the file, decompressed, and as much again for the table made from
+        it; what needs more is refused before it is taken. None: half of the memory of this machine or container.
 
     Returns
     -------
@@ -67,36 +70,38 @@ def read_libsvm(
     >>> read_libsvm(folder / "test.svm", **train.options).X.toarray().tolist()
     [[0.0, 1.0, 0.0]]
     """
-    names = given_names(labels)
+    most = allowed_bytes(max_bytes)
+    names = given_names(labels, most)
     if names is not None:
         n_labels = len(names)
-    text = read_text(path)
-    with naming(path):
-        X, Y, feature_extent, label_extent, _, _ = _core.libsvm_rows(text)
-    values, columns, offsets = X
-    label_columns, label_offsets = Y
-    if len(offsets) == 1:
-        msg = f"{path}: expected rows such as 1,3 5:0.2, found comments only"
-        raise FileFormatError(msg)
-    base, d = _count(path, "feature", feature_extent, zero_based, n_features)
-    label_base, n_labels = _count(path, "label", label_extent, labels_zero_based, n_labels)
-    columns -= base
-    label_columns -= label_base
-    return make_dataset(
-        Path(path).name,
-        csr_matrix((values, columns, offsets), shape=(len(offsets) - 1, d)),
-        label_matrix(label_columns, label_offsets, n_labels),
-        names if names is not None else [str(k + label_base) for k in range(n_labels)],
-        None,
-        dtype,
-        {
-            "labels": None if names is None else tuple(names),
-            "n_features": d,
-            "n_labels": n_labels,
-            "zero_based": base == 0,
-            "labels_zero_based": label_base == 0,
-        },
-    )
+    check_counts(n_features, n_labels)
+    text = read_text(path, most)
+    with naming(path, text):
+        X, Y, feature_extent, label_extent, _, _ = _core.libsvm_rows(text, most)
+        values, columns, offsets = X
+        label_columns, label_offsets = Y
+        if len(offsets) == 1:
+            msg = f"{path}: expected rows such as 1,3 5:0.2, found comments only"
+            raise FileFormatError(msg)
+        base, d = _count(path, "feature", feature_extent, zero_based, n_features)
+        label_base, n_labels = _count(path, "label", label_extent, labels_zero_based, n_labels)
+        columns -= base
+        label_columns -= label_base
+        return make_dataset(
+            path,
+            csr_matrix((values, columns, offsets), shape=(len(offsets) - 1, d)),
+            label_matrix(label_columns, label_offsets, n_labels),
+            names if names is not None else numbers_as_names(path, label_base, n_labels, most),
+            None,
+            dtype,
+            {
+                "labels": None if names is None else tuple(names),
+                "n_features": d,
+                "n_labels": n_labels,
+                "zero_based": base == 0,
+                "labels_zero_based": label_base == 0,
+            },
+        )
 
 
 def read_xmc(
@@ -106,6 +111,7 @@ def read_xmc(
     n_features: int | None = None,
     n_labels: int | None = None,
     dtype: npt.DTypeLike = np.float64,
+    max_bytes: int | None = None,
 ) -> Dataset:
     r"""Read a file of the extreme classification repository: a line ``N D L``, then rows as in LIBSVM.
 
@@ -121,6 +127,9 @@ def read_xmc(
         What the first line must state.
     dtype : float64 or float32, default=float64
         Type of X.
+    max_bytes : int or None, default=None
+        The most memory to take for the content of the file, decompressed, and as much again for the table made from
+        it; what needs more is refused before it is taken. None: half of the memory of this machine or container.
 
     Returns
     -------
@@ -136,27 +145,29 @@ def read_xmc(
     >>> read_xmc(path)
     Dataset(tiny.txt: 2 samples, 4 features, 3 labels, cardinality 1.00)
     """
-    names = given_names(labels)
-    text = read_text(path)
-    with naming(path):
-        X, Y, _, _, d, found_labels = _core.xmc_rows(text)
-    if len(X[2]) == 1:
-        msg = f"{path}:1: expected at least one row, found 0 rows stated in the first line"
-        raise FileFormatError(msg)
-    check_width(path, d, n_features)
+    most = allowed_bytes(max_bytes)
+    names = given_names(labels, most)
     wanted = n_labels if names is None else len(names)
-    if wanted is not None and wanted != found_labels:
-        msg = f"{path}:1: expected {wanted} labels as asked for, found {found_labels} stated in the first line"
-        raise FileFormatError(msg)
-    return make_dataset(
-        Path(path).name,
-        csr_matrix(X, shape=(len(X[2]) - 1, d)),
-        label_matrix(*Y, found_labels),
-        names if names is not None else [str(k) for k in range(found_labels)],
-        None,
-        dtype,
-        {"labels": None if names is None else tuple(names), "n_features": d, "n_labels": found_labels},
-    )
+    check_counts(n_features, wanted)
+    text = read_text(path, most)
+    with naming(path, text):
+        X, Y, _, _, d, found_labels = _core.xmc_rows(text, most)
+        if len(X[2]) == 1:
+            msg = f"{path}:1: expected at least one row, found 0 rows stated in the first line"
+            raise FileFormatError(msg)
+        check_width(path, d, n_features)
+        if wanted is not None and wanted != found_labels:
+            msg = f"{path}:1: expected {wanted} labels as asked for, found {found_labels} stated in the first line"
+            raise FileFormatError(msg)
+        return make_dataset(
+            path,
+            csr_matrix(X, shape=(len(X[2]) - 1, d)),
+            label_matrix(*Y, found_labels),
+            names if names is not None else numbers_as_names(path, 0, found_labels, most),
+            None,
+            dtype,
+            {"labels": None if names is None else tuple(names), "n_features": d, "n_labels": found_labels},
+        )
 
 
 def _count(
