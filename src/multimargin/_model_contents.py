@@ -133,9 +133,12 @@ def _numbers(
         _expect(value.dtype.str[1:] in types.split(), f"must have a dtype of {types}; it has {value.dtype}")
         _expect(_fits(value.shape, shape, sizes), f"must have the shape ({shape}) where {sizes}; it has {value.shape}")
         numbers = value if dense else value.data
-        most = sizes[high] - 1 if isinstance(high, str) else high
-        # written so that NaN fails too
-        _expect(not numbers.size or (numbers.min() >= low and numbers.max() <= most), f"must be in [{low}, {most}]")
+        if numbers.size:
+            smallest, largest = float(numbers.min()), float(numbers.max())  # NaN if there is one, and so refused
+            most = sizes[high] - 1 if isinstance(high, str) else high
+            _expect(
+                low <= smallest and largest <= most, f"must be in [{low}, {most}]; it is in [{smallest}, {largest}]"
+            )
 
     return rule
 
