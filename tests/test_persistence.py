@@ -220,6 +220,14 @@ def test_sparse_matrices_come_back(container: Any) -> None:
     assert (back != matrix).nnz == 0
 
 
+@pytest.mark.parametrize("offsets", [[0, 9, 0], [0, 2**63 - 1, 2], [0, -1, 2], [1, 1, 2], [0, 1, 3], [0, 1]])
+def test_sparse_matrices_with_wrong_offsets_are_refused(offsets: list[int]) -> None:
+    matrix = sparse.csr_array(np.eye(2))
+    matrix.indptr = np.array(offsets)
+    with pytest.raises((ModelFileError, ValueError), match="do not fit each other|index pointer"):
+        value_round_trip(matrix)
+
+
 def test_frames_come_back() -> None:
     frame = pd.DataFrame([[1.0, 0.5], [0.5, 1.0]], columns=["sea", "sun"], index=["sea", "sun"])
     pd.testing.assert_frame_equal(value_round_trip(frame), frame)

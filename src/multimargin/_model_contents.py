@@ -254,14 +254,14 @@ def _linear(model: Any) -> dict[str, Rule]:
 def _support(model: Any) -> dict[str, Rule]:
     """Training rows that a kernel model uses; those of a precomputed kernel are columns of X."""
     precomputed = model.kernel == "precomputed"
-    gamma = getattr(model, "gamma_", None)
+    gamma: Any = getattr(model, "gamma_", 1.0)
     rules = {
         "gamma_": _number(0.0),
         "support_": _numbers("support", 0, "features" if precomputed else 2.0**62, "i4 i8"),
         "dual_coef_": _numbers("support labels"),
     }
     if not precomputed:
-        most = LARGEST / max(1.0, gamma if _is_real(gamma) else 1.0) ** 0.5  # so that gamma |z|^2 is finite
+        most = LARGEST / max(1.0, float(gamma) if _is_real(gamma) else 1.0) ** 0.5  # so that gamma |z|^2 is finite
         rules["support_vectors_"] = _numbers("support features", -most, most, sparse=True)
     return rules
 

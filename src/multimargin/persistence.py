@@ -420,14 +420,19 @@ class _Reader:
         return pd.DataFrame(cells, index, columns)
 
     def _sparse(self, node: Json) -> Any:
-        parts = tuple(self.decode(node[part]) for part in ("data", "indices", "indptr"))
-        if [getattr(part, "ndim", None) for part in parts] != [1, 1, 1] or [p.dtype.kind for p in parts[1:]] != [
-            "i",
-            "i",
-        ]:
-            msg = "it holds a sparse matrix whose parts are not plain arrays."
+        data, indices, indptr = (self.decode(node[part]) for part in ("data", "indices", "indptr"))
+        # SciPy does not look at offsets whose last is 0, nor at differences that overflow.
+        sound = (
+            all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (data, indices, indptr))
+            and indices.dtype.kind == indptr.dtype.kind == "i"
+            and len(data) == len(indices) >= indptr[-1]
+            and indptr[0] == 0
+            and (indptr[1:] >= indptr[:-1]).all()
+        )
+        if not sound:
+            msg = "it holds a sparse matrix whose parts do not fit each other."
             raise ModelFileError(msg)
-        matrix = SPARSE_TYPES[node["sparse"]](parts, shape=tuple(node["shape"]))
+        matrix = SPARSE_TYPES[node["sparse"]]((data, indices, indptr), shape=tuple(node["shape"]))
         matrix.check_format(full_check=True)
         return matrix
 
