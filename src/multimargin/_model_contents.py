@@ -91,7 +91,7 @@ def _check_parameters(model: BaseEstimator) -> None:
             msg = f"The parameter {name} of {own} is a function, which model files never hold."
             raise ModelFileError(msg)
         bounded = isinstance(constraints.get(name), list) and any(isinstance(c, Interval) for c in constraints[name])
-        if bounded and isinstance(value, Real) and not abs(value) <= LARGEST:
+        if bounded and _is_real(value) and not -LARGEST <= value <= LARGEST:
             msg = f"The parameter {name} of {own} must not be larger than {LARGEST:g}; got {value!r}."
             raise ModelFileError(msg)
     jobs = getattr(model, "n_jobs", None)
