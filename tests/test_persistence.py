@@ -21,8 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from multimargin import baselines, priors
-from multimargin.errors import ModelFileError
+from multimargin.errors import InputError, ModelFileError
 from multimargin.estimators import REGISTRY, CliqueClassifier, KernelM3L, LinearM3L, SubmodularClassifier
+from multimargin.labels import LabelForm
 from multimargin.persistence import (
     FORMAT_VERSION,
     PREFIX,
@@ -489,6 +490,32 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"coef_ of LinearM3L must have the shape \(labels features\)"):
         save(model, tmp_path / "model.mm")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "pickle"},
+        {"dtype": "S9"},
+        {"dtype": "O"},
+        {"dtype": "i4,i4"},
+        {"negative": 1},
+        {"kind": "sparse"},
+        {"kind": "sparse", "container": "load_npz"},
+        {"container": "csr_array"},
+    ],
+)
+def test_a_form_of_labels_that_cannot_be_read_cannot_be_written(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="no form of labels"):
+        LabelForm(**({"kind": "array"} | changes))
+
+
+def test_labels_in_a_class_derived_from_scipys_come_back_in_scipys() -> None:
+    class Mine(sparse.csc_matrix):
+        pass
+
+    X, Y = sample()
+    assert type(LinearM3L().fit(X, Mine(Y)).predict(X)) is sparse.csc_matrix
 
 
 def test_unknown_class_is_named(tmp_path: Path) -> None:
