@@ -15,6 +15,7 @@ import pytest
 import skops.io
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -22,7 +23,14 @@ from sklearn.preprocessing import StandardScaler
 
 from multimargin import baselines, priors
 from multimargin.errors import InputError, ModelFileError
-from multimargin.estimators import REGISTRY, CliqueClassifier, KernelM3L, LinearM3L, SubmodularClassifier
+from multimargin.estimators import (
+    REGISTRY,
+    CalibratedSeparationClassifier,
+    CliqueClassifier,
+    KernelM3L,
+    LinearM3L,
+    SubmodularClassifier,
+)
 from multimargin.labels import LabelForm
 from multimargin.persistence import (
     FORMAT_VERSION,
@@ -140,18 +148,56 @@ def test_every_form_of_labels_comes_back(tmp_path: Path) -> None:
         np.testing.assert_array_equal(loaded.feature_names_in_, list("abcd"))
 
 
-@pytest.mark.parametrize("Model", [*REGISTRY.values(), baselines.RankSVM, baselines.OutputKernelLeastSquares])
-def test_every_model_predicts_the_same_after_loading(tmp_path: Path, Model: Any) -> None:
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(cls() for cls in REGISTRY.values()),
+        KernelM3L(kernel="precomputed"),
+        CliqueClassifier(graph="full"),
+        CalibratedSeparationClassifier(kernel="rbf"),
+        CalibratedSeparationClassifier(kernel="precomputed"),
+        baselines.RankSVM(),
+        baselines.OutputKernelLeastSquares(),
+        baselines.OutputKernelLeastSquares(rule="preimage", kernel="precomputed"),
+    ],
+    ids=lambda model: f"{type(model).__name__}-{getattr(model, 'kernel', '')}",
+)
+def test_every_model_is_the_same_after_loading(tmp_path: Path, model: Any) -> None:
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40, 4))
     Y = (X @ rng.normal(size=(4, 3)) > 0).astype(int)
-    model = Model(random_state=0) if "random_state" in Model().get_params() else Model()
-    save(model.fit(X, Y), tmp_path / "model.mm")
+    if getattr(model, "kernel", None) == "precomputed":
+        X = X @ X.T
+    model = clone(model).fit(X, Y)
+    save(model, tmp_path / "model.mm")
     loaded = load(tmp_path / "model.mm")
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    public = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    assert public == {name for name in vars(loaded) if name.endswith("_") and not name.startswith("_")}
+    public = {name for name in vars(model) if not name.startswith("_")}
+    assert public == {name for name in vars(loaded) if not name.startswith("_")}
+
+
+def test_a_new_estimator_declares_what_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Centred(LinearM3L):
+        centre_: NDArray[np.float64]
+
+        def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+            self.centre_, self.undeclared_ = X.mean(axis=0), 1.0
+            return super().fit(X - self.centre_, y, sample_weight)
+
+        def _scores(self, X: Any) -> Any:
+            return super()._scores(X - self.centre_)
+
+    monkeypatch.setitem(REGISTRY, "centred", Centred)
+    X, Y = sample()
+    model = Centred(random_state=0).fit(X + 5, Y)
+    save(model, tmp_path / "model.mm")
+    loaded = load(tmp_path / "model.mm")
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    assert not hasattr(loaded, "undeclared_")
+    model.centre_ = np.array([0.0, np.nan, 0.0, 0.0])
+    with pytest.raises(ModelFileError, match="centre_ of Centred must be finite"):
+        save(model, tmp_path / "model.mm")
 
 
 def test_attributes_of_an_earlier_fit_with_other_parameters_are_left_out(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """What a fitted model of each class holds: the only attributes that a model file gives or takes, and their rules.
 
-A shape is a text such as ``"labels features"``: the first array with a word in its shape says how many that is, and all
-others must agree. The rules are what predictions rely on, in Python and in the native core, so that no file can make
-them read outside an array or answer with numbers that are not finite.
+An attribute is listed here with its shape, or at least declared in its class (``centre_: NDArray[np.float64]``); other
+attributes are neither written nor read. A shape is a text such as ``"labels features"``: the first array with a word in
+its shape says how many that is, and all others must agree. The rules are what predictions rely on, in Python and in the
+native core, so that no file can make them read outside an array or answer with numbers that are not finite.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class _BrokenRuleError(Exception):
 
 def fitted_attributes(model: BaseEstimator) -> dict[str, Any]:
     """Return the fitted attributes that the class of a model lists, with the parameters it has."""
-    return {name: vars(model)[name] for name in sorted(_rules(model)) if name in vars(model)}
+    known = _declared(type(model)) | _listed(model)
+    return {name: vars(model)[name] for name in sorted(known) if name in vars(model)}
 
 
 def make_model(cls: type[BaseEstimator], parameters: dict[str, Any], fitted: dict[str, Any]) -> BaseEstimator:
@@ -62,8 +64,9 @@ def make_model(cls: type[BaseEstimator], parameters: dict[str, Any], fitted: dic
     if not fitted:
         return model
     vars(model).update(fitted)
-    rules = _rules(model)
-    unknown, missing = fitted.keys() - rules.keys(), rules.keys() - fitted.keys() - OPTIONAL
+    listed = _listed(model)
+    rules = {**listed, **{name: rule for name, rule in _declared(cls).items() if name not in listed}}
+    unknown, missing = fitted.keys() - rules.keys(), listed.keys() - fitted.keys() - OPTIONAL
     for names, what in ((unknown, "has no fitted attribute"), (missing, "needs the missing attribute")):
         if names:
             msg = f"{cls.__name__} with these parameters {what} {min(names)!r}. Fit and save the model again."
@@ -215,7 +218,20 @@ def _is_real(value: Any) -> bool:
 OPTIONAL = frozenset({"feature_names_in_"})
 
 
-def _rules(model: Any) -> dict[str, Rule]:
+def _declared(cls: type) -> dict[str, Rule]:
+    """Rules of the attributes that a class and its bases annotate as numbers or arrays, of whatever shape."""
+    hints = {name: hint for name, hint in get_type_hints(cls).items() if name.endswith("_") and name[0] != "_"}
+    simple = {float: _number(), int: _count(0)}
+    arrays = {name: _array for name, hint in hints.items() if get_origin(hint) is np.ndarray}
+    return arrays | {name: simple[hint] for name, hint in hints.items() if hint in simple}
+
+
+def _array(value: Any, sizes: Sizes) -> None:
+    _expect(isinstance(value, np.ndarray) and value.dtype.kind in "biuf", "must be an array of numbers")
+    _expect(np.isfinite(value).all(), "must be finite")
+
+
+def _listed(model: Any) -> dict[str, Rule]:
     found: dict[str, Rule] = {}
     for cls in reversed(type(model).__mro__):
         if cls in CONTENTS:
