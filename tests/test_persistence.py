@@ -519,6 +519,14 @@ def test_elements_that_predictions_cannot_bear_are_refused(tmp_path: Path) -> No
         load(path)
 
 
+def test_kernels_without_finite_values_are_refused(tmp_path: Path) -> None:
+    X, Y = sample()
+    for changes in ({"degree": 10**6}, {"coef0": 1e99, "degree": 3}):
+        model = KernelM3L(kernel="poly").fit(X, Y).set_params(**changes)
+        with pytest.raises(ModelFileError, match="support_vectors_ of KernelM3L must have kernel values in range"):
+            save(model, tmp_path / "model.mm")
+
+
 def test_cliques_outside_the_labels_are_refused(tmp_path: Path) -> None:
     X, Y = sample()
     model = CliqueClassifier(graph="full", random_state=0).fit(X, Y)

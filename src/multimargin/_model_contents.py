@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.extmath import row_norms
 
 from .baselines import OutputKernelLeastSquares, RankSVM
 from .errors import ModelFileError
@@ -33,6 +34,7 @@ from .estimators import (
 from .estimators._base import LARGEST, LinearModel
 from .estimators._clique_graph import compiled
 from .estimators._separation_model import SeparationModel
+from .kernels import make_kernel
 from .labels import LabelForm
 from .zero_shot import RULES as ZERO_SHOT_RULES
 from .zero_shot import ZeroShotClassifier
@@ -278,8 +280,23 @@ def _support(model: Any) -> dict[str, Rule]:
     }
     if not precomputed:
         most = LARGEST / max(1.0, float(gamma) if _is_real(gamma) else 1.0) ** 0.5  # so that gamma |z|^2 is finite
-        rules["support_vectors_"] = _numbers("support features", -most, most, sparse=True)
+
+        def vectors(value: Any, sizes: Sizes) -> None:
+            _numbers("support features", -most, most, sparse=True)(value, sizes)
+            if sizes["support"]:
+                _expect(_largest_value(model, value) <= LARGEST_COEFFICIENT, "must have kernel values in range")
+
+        rules["support_vectors_"] = vectors
     return rules
+
+
+def _largest_value(model: Any, rows: Any) -> float:
+    """Kernel value of the longest row with itself, which no other of a positive semidefinite kernel exceeds by much."""
+    longest = rows[[int(np.argmax(row_norms(rows)))]]
+    degree = model.degree if isinstance(model, KernelM3L) else model.kernel_degree
+    kernel = make_kernel(model.kernel, longest, np.float64, model.gamma_, degree, model.coef0)
+    with np.errstate(all="ignore"):
+        return float(abs(kernel.values(kernel.prepare(longest))[0, 0]))
 
 
 def _kernel_m3l(model: Any) -> dict[str, Rule]:
