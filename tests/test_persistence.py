@@ -444,6 +444,7 @@ FORGERIES: dict[str, Any] = {
     "array beyond the end": lambda content: content["arrays"][0].update(at=10**9),
     "overlapping arrays": lambda content: content["arrays"][1].update(at=0),
     "negative shape": lambda content: content["arrays"][0].update(shape=[-1]),
+    "text in a shape": lambda content: content["arrays"][0].update(shape=["a"], dtype="|S999999999"),
     "object array": lambda content: content["arrays"][0].update(dtype="|O"),
     "wide text": lambda content: content["arrays"][0].update(dtype="|S999999999", shape=[0]),
     "unknown order": lambda content: content["arrays"][0].update(order="Z"),
@@ -521,8 +522,10 @@ def test_elements_that_predictions_cannot_bear_are_refused(tmp_path: Path) -> No
 
 def test_kernels_without_finite_values_are_refused(tmp_path: Path) -> None:
     X, Y = sample()
-    for changes in ({"degree": 10**6}, {"coef0": 1e99, "degree": 3}):
-        model = KernelM3L(kernel="poly").fit(X, Y).set_params(**changes)
+    for changes in ({"degree": 10**6}, {"coef0": 1e99, "degree": 4}, {"kernel": "rbf", "scale": 1e38}):
+        model = KernelM3L(kernel="poly").fit(X.astype(np.float32), Y)
+        model.dual_coef_ *= np.float32(changes.pop("scale", 1.0))
+        model.set_params(**changes)
         with pytest.raises(ModelFileError, match="support_vectors_ of KernelM3L must have kernel values in range"):
             save(model, tmp_path / "model.mm")
 

@@ -284,23 +284,29 @@ def _support(model: Any) -> dict[str, Rule]:
         def vectors(value: Any, sizes: Sizes) -> None:
             _numbers("support features", -most, most, sparse=True)(value, sizes)
             if sizes["support"]:
-                _expect(_largest_value(model, value) <= LARGEST_COEFFICIENT, "must have kernel values in range")
+                _expect(_has_finite_scores(model, value), "must have kernel values in range")
 
         rules["support_vectors_"] = vectors
     return rules
 
 
-def _largest_value(model: Any, rows: Any) -> float:
-    """Kernel value of the longest row with itself, which no other of a positive semidefinite kernel exceeds by much."""
+def _has_finite_scores(model: Any, rows: Any) -> bool:
+    """Whether scores stay in range, judged by the longest row and the zero row, where kernel values are largest."""
     longest = rows[[int(np.argmax(row_norms(rows)))]]
-    degree = model.degree if isinstance(model, KernelM3L) else model.kernel_degree
-    kernel = make_kernel(model.kernel, longest, np.float64, model.gamma_, degree, model.coef0)
+    ends = sp.vstack([longest, 0 * longest], format="csr") if sp.issparse(rows) else np.vstack([longest, 0 * longest])
+    single = isinstance(model, KernelM3L)  # the others work in double precision
+    dtype = model.dual_coef_.dtype if single else np.dtype(np.float64)
+    degree = model.degree if single else model.kernel_degree
     with np.errstate(all="ignore"):
-        return float(abs(kernel.values(kernel.prepare(longest))[0, 0]))
+        kernel = make_kernel(model.kernel, ends, dtype, model.gamma_, degree, model.coef0)
+        largest = float(np.abs(kernel.values(kernel.prepare(ends))).max())
+        return bool(largest * float(np.abs(model.dual_coef_).max()) * rows.shape[0] < np.finfo(dtype).max)
 
 
 def _kernel_m3l(model: Any) -> dict[str, Rule]:
-    return {"support_vectors_": _numbers("0 0"), **_support(model), "intercept_": _numbers("labels")}
+    return {"intercept_": _numbers("labels"), **_support(model)} | (
+        {"support_vectors_": _numbers("0 0")} if model.kernel == "precomputed" else {}
+    )
 
 
 def _submodular(model: Any) -> dict[str, Rule]:

@@ -448,13 +448,12 @@ def _stored_arrays(table: list[Json], data: memoryview) -> dict[int, np.ndarray]
     position = 0
     for index, entry in enumerate(table):
         text, shape = entry["dtype"], tuple(entry["shape"])
-        if not PLAIN_DTYPE.fullmatch(text):
-            msg = f"it has an array of dtype {text!r}, which model files never hold."
+        if not PLAIN_DTYPE.fullmatch(text) or any(type(n) is not int or n < 0 for n in shape):
+            msg = f"it has an array of dtype {text!r} and shape {shape}, which model files never hold."
             raise ModelFileError(msg)
         width = int(text[2:]) * (4 if text[1] == "U" else 1)
         size = math.prod(shape) * width
-        fits = entry["at"] == position and position + size <= len(data) and width <= max(size, 8)
-        if not fits or any(type(n) is not int or n < 0 for n in shape):
+        if entry["at"] != position or position + size > len(data) or width > max(size, 8):
             msg = f"array {index} is not where it should be in the file. Save the model again."
             raise ModelFileError(msg)
         flat = np.frombuffer(data[position : position + size], dtype=text) if size else np.empty(0, text)
