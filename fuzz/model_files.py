@@ -128,7 +128,7 @@ class Mutator:
             change = self.pick([self.node, self.node, self.node, self.header, self.elements])
             try:
                 change(content, arrays)
-            except (KeyError, IndexError, TypeError, ValueError):  # an earlier change left nothing to change
+            except (LookupError, TypeError, ValueError, OverflowError):  # an earlier change left nothing to change
                 continue
         return joined(content, bytes(arrays))
 
@@ -210,7 +210,7 @@ class Mutator:
     def elements(self, content: Any, arrays: bytearray) -> None:
         """Change bytes of an array."""
         entry = self.pick(content["arrays"])
-        size = int(np.prod(entry["shape"])) * np.dtype(entry["dtype"]).itemsize
+        size = min(int(np.prod(entry["shape"])) * np.dtype(entry["dtype"]).itemsize, len(arrays))
         pattern = self.pick(PATTERNS)
         start = entry["at"] + int(self.rng.integers(max(1, size // 8))) * 8
         stop = min(start + int(self.rng.choice([1, 8, max(1, size)])), entry["at"] + size)
