@@ -27,6 +27,14 @@ FORMS = (
 )
 
 
+KINDS = ("array", "sparse", "frame", "sets", "column")
+SPARSE_CONTAINERS = {
+    f"{name}_{kind}": getattr(sp, f"{name}_{kind}")
+    for kind in ("array", "matrix")
+    for name in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+}
+
+
 @dataclass(frozen=True)
 class LabelForm:
     """How Y was given, and so how predictions are returned.
@@ -47,6 +55,13 @@ class LabelForm:
     dtype: str = "int64"
     negative: int = 0
     container: str = ""
+
+    def __post_init__(self) -> None:
+        containers = SPARSE_CONTAINERS if self.kind == "sparse" else ("",)
+        cells = self.kind == "column" or np.dtype(self.dtype).kind in "biuf"
+        if self.kind not in KINDS or not cells or self.negative not in (0, -1) or self.container not in containers:
+            msg = f"There is no form of labels such as {self}. {FORMS}."
+            raise InputError(msg)
 
 
 @dataclass(frozen=True)
@@ -165,7 +180,7 @@ def write_labels(
     if form.kind == "sets":
         return [set(row) for row in label_tuples(positives, names)]
     if form.kind == "sparse":
-        return getattr(sp, form.container)(positives.astype(form.dtype))
+        return SPARSE_CONTAINERS[form.container](positives.astype(form.dtype))
     dense = positives.toarray().astype(bool)
     if form.kind == "column":
         return np.asarray(values)[dense[:, 0].astype(int) if len(values) == 2 else np.zeros(len(dense), dtype=int)]
@@ -236,7 +251,7 @@ def _from_sparse(Y: Any, names: Any, subject: str) -> LabelMatrix:
     if Y.ndim != 2:
         msg = f"A sparse {subject} must have two dimensions; got {Y.ndim}. {FORMS}."
         raise InputError(msg)
-    container = type(Y).__name__
+    container = next(name for name, cls in SPARSE_CONTAINERS.items() if isinstance(Y, cls))
     cells = sp.csr_array(Y, copy=True)
     cells.sum_duplicates()
     unknown = np.isnan(cells.data) if cells.data.dtype.kind == "f" else np.zeros(cells.nnz, dtype=bool)

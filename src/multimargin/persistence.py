@@ -20,8 +20,10 @@ import inspect
 import json
 import math
 import os
+import re
 import secrets
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -31,6 +33,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from . import __version__
+from ._model_contents import fitted_attributes, make_model
 from .errors import ModelFileError
 
 __all__ = ["load", "load_notes", "save"]
@@ -39,7 +42,7 @@ SIGNATURE = b"\x89multimargin\r\n\x1a\n"
 FORMAT_VERSION = 1
 PREFIX = struct.Struct("<16sIQ32s")
 ALIGNMENT = 64
-ARRAY_KINDS = "biufcSU"
+PLAIN_DTYPE = re.compile(r"\|[biu]1|<[iuf][248]|\|S[1-9]\d{0,8}|<U[1-9]\d{0,8}")
 SPARSE_TYPES = {t.__name__: t for t in (sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.csc_matrix)}
 
 REMEDY = "Give a file written by multimargin.save or multimargin fit."
@@ -73,8 +76,8 @@ def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> 
     Parameters
     ----------
     model : estimator of multimargin
-        Fitted or not. Its constructor parameters and public fitted attributes are stored; `callback` is
-        stored as None, and private state such as the warm start is left out.
+        Fitted or not. Its constructor parameters and the fitted attributes of its class are stored; `callback` is
+        stored as None, and everything else, such as the warm start, is left out.
     path : str or path
         The file to write or replace.
     notes : dict, optional
@@ -103,8 +106,9 @@ def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> 
 def load(path: PathLike) -> Any:
     """Read a model written by `save`.
 
-    Nothing in the file is executed: it can only name classes of this library and give them plain data. The
-    loaded model predicts exactly as the saved one did.
+    Nothing in the file is executed: it can only name classes of this library and give them plain data, each array
+    once. Parameters and fitted attributes are checked against what the class makes itself, so that a forged file is
+    refused here rather than felt in a prediction. The loaded model predicts exactly as the saved one did.
 
     Parameters
     ----------
@@ -118,7 +122,7 @@ def load(path: PathLike) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is missing, foreign, truncated, damaged, or of a newer format version.
+        If the file is missing, foreign, truncated, damaged, of a newer format version, or holds no sound model.
     """
     return _read(path, lambda reader: reader.model())
 
@@ -136,7 +140,7 @@ def load_notes(path: PathLike) -> dict[str, Any]:
     dict
         Empty if there are none.
     """
-    notes: dict[str, Any] = _read(path, lambda reader: reader.decode(reader.content["notes"]))
+    notes: dict[str, Any] = _read(path, lambda reader: reader.notes())
     return notes
 
 
@@ -152,15 +156,7 @@ def _read(path: PathLike, part: Callable[[_Reader], Any]) -> Any:
     except ModelFileError as error:
         msg = f"Cannot load the model file {path}: {error}"
         raise ModelFileError(msg) from error
-    except (
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RecursionError,
-        struct.error,
-    ) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, struct.error) as error:
         msg = f"The model file {path} does not hold a valid model ({error}). Save the model again."
         raise ModelFileError(msg) from error
 
@@ -295,11 +291,10 @@ class _Writer:
             parameters = value.get_params(deep=False)
             if "callback" in parameters:
                 parameters["callback"] = None
-            return {
-                "class": name,
-                "parameters": encoded(parameters),
-                "fitted": encoded(_fitted_attributes(value)),
-            }
+            fitted = fitted_attributes(value)
+            node = {"class": name, "parameters": encoded(parameters), "fitted": encoded(fitted)}
+            make_model(type(value), parameters, fitted)  # no file is written that cannot be read
+            return node
         return {"class": name, "parameters": encoded(_constructor_values(value))}
 
     def _encode_array(self, value: np.ndarray | np.generic, where: str) -> Json:
@@ -307,12 +302,17 @@ class _Writer:
         if array.dtype == object:
             items = [self.encode(item, f"an element of {where}") for item in array.ravel()]
             return {"objects": items, "shape": list(array.shape)}
-        if array.dtype.kind not in ARRAY_KINDS:
-            msg = f"{where} has dtype {array.dtype}; a model file holds numbers and strings. Convert it first."
+        if not PLAIN_DTYPE.fullmatch(array.dtype.newbyteorder("<").str):
+            msg = (
+                f"{where} has dtype {array.dtype}; a model file holds booleans, strings, and integers and real numbers "
+                "of at most 8 bytes. Convert it first."
+            )
             raise ModelFileError(msg)
         # The memory order is kept: BLAS may round differently on a transposed copy.
         order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-        stored = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order=order)
+        # Even an empty array takes memory for one element: one of texts is stored as of the shortest.
+        dtype = array.dtype.newbyteorder("<") if array.size or array.dtype.kind not in "SU" else array.dtype.kind + "1"
+        stored = np.asarray(array, dtype=dtype, order=order)
         self.table.append({"dtype": stored.dtype.str, "shape": list(stored.shape), "order": order, "at": self.size})
         self.arrays.append(stored)
         self.size += stored.nbytes + -stored.nbytes % ALIGNMENT
@@ -332,14 +332,6 @@ def _bytes_of(array: np.ndarray) -> memoryview:
     return array.ravel(order="K").view(np.uint8).data if array.nbytes else memoryview(b"")
 
 
-def _fitted_attributes(model: BaseEstimator) -> dict[str, Any]:
-    return {name: value for name, value in sorted(vars(model).items()) if _is_fitted_name(name)}
-
-
-def _is_fitted_name(name: str) -> bool:
-    return name.isidentifier() and name.endswith("_") and not name.startswith("_")
-
-
 def _constructor_values(value: Any) -> dict[str, Any]:
     """Read back the arguments of an object that keeps each under its own name."""
     if dataclasses.is_dataclass(value):
@@ -352,10 +344,9 @@ class _Reader:
 
     def __init__(self, payload: memoryview, classes: dict[str, type]) -> None:
         (length,) = struct.unpack_from("<Q", payload)
-        self.content = json.loads(bytes(payload[8 : 8 + length]))
+        self.content = json.loads(bytes(payload[8 : 8 + length]), parse_constant=_no_constant)
         start = 8 + length
-        self.data = payload[start + -start % ALIGNMENT :]
-        self.table = self.content["arrays"]
+        self.arrays = _stored_arrays(self.content["arrays"], payload[start + -start % ALIGNMENT :])
         self.classes = classes
         self.decoders: dict[str, Callable[[Json], Any]] = {
             "float": lambda node: float(node["float"]),
@@ -377,8 +368,15 @@ class _Reader:
             raise ModelFileError(msg)
         return model
 
+    def notes(self) -> dict[str, Any]:
+        notes = self.decode(self.content["notes"])
+        if not isinstance(notes, dict):
+            msg = f"its notes are a {type(notes).__name__}, not a dict."
+            raise ModelFileError(msg)
+        return notes
+
     def decode(self, node: Json) -> Any:
-        if not isinstance(node, dict):
+        if node is None or isinstance(node, bool | int | float | str):
             return node
         (kind,) = self.decoders.keys() & node.keys()
         return self.decoders[kind](node)
@@ -391,23 +389,20 @@ class _Reader:
                 f"Upgrade with: pip install --upgrade multimargin"
             )
             raise ModelFileError(msg)
-        value = cls(**{name: self.decode(item) for name, item in node["parameters"].items()})
-        for name, item in node.get("fitted", {}).items():
-            if not _is_fitted_name(name):
-                msg = f"it sets {name!r}, which is not a fitted attribute. Save the model again."
-                raise ModelFileError(msg)
-            setattr(value, name, self.decode(item))
-        return value
+        parameters = {name: self.decode(item) for name, item in node["parameters"].items()}
+        if not issubclass(cls, BaseEstimator):
+            return cls(**parameters)
+        if parameters.get("callback") is not None:
+            msg = "it names a callback, which model files never hold."
+            raise ModelFileError(msg)
+        return make_model(cls, parameters, {name: self.decode(item) for name, item in node["fitted"].items()})
 
     def _array(self, index: int) -> np.ndarray:
-        entry = self.table[index]
-        dtype, shape, at = _plain_dtype(entry["dtype"]), tuple(entry["shape"]), entry["at"]
-        stop = at + math.prod(shape) * dtype.itemsize
-        if min((at, *shape), default=0) < 0 or stop > len(self.data):
-            msg = f"array {index} lies outside the file. Save the model again."
+        if index not in self.arrays:
+            msg = f"it names array {index} twice, or has none such."
             raise ModelFileError(msg)
-        flat = np.frombuffer(self.data[at:stop], dtype=dtype) if stop > at else np.empty(0, dtype)
-        return flat.reshape(shape, order=entry["order"]).astype(dtype.newbyteorder("="), order="K", copy=True)
+        stored = self.arrays.pop(index)
+        return stored.astype(stored.dtype.newbyteorder("="), order="K", copy=True)
 
     def _objects(self, node: Json) -> np.ndarray:
         array = np.empty(len(node["objects"]), dtype=object)
@@ -418,18 +413,63 @@ class _Reader:
     def _frame(self, node: Json) -> Any:
         import pandas as pd
 
-        return pd.DataFrame(self.decode(node["frame"]), self.decode(node["index"]), self.decode(node["columns"]))
+        cells, index, columns = (self.decode(node[part]) for part in ("frame", "index", "columns"))
+        if not isinstance(cells, np.ndarray) or cells.shape != (len(index), len(columns)):
+            msg = "it holds a table whose cells do not fit its rows and columns."
+            raise ModelFileError(msg)
+        return pd.DataFrame(cells, index, columns)
 
     def _sparse(self, node: Json) -> Any:
-        parts = tuple(self.decode(node[part]) for part in ("data", "indices", "indptr"))
-        matrix = SPARSE_TYPES[node["sparse"]](parts, shape=tuple(node["shape"]))
+        data, indices, indptr = (self.decode(node[part]) for part in ("data", "indices", "indptr"))
+        # SciPy does not look at offsets whose last is 0, nor at differences that overflow.
+        sound = (
+            all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (data, indices, indptr))
+            and indices.dtype.kind == indptr.dtype.kind == "i"
+            and len(data) == len(indices) >= indptr[-1]
+            and indptr[0] == 0
+            and (indptr[1:] >= indptr[:-1]).all()
+        )
+        if not sound:
+            msg = "it holds a sparse matrix whose parts do not fit each other."
+            raise ModelFileError(msg)
+        matrix = SPARSE_TYPES[node["sparse"]]((data, indices, indptr), shape=tuple(node["shape"]))
         matrix.check_format(full_check=True)
         return matrix
 
 
-def _plain_dtype(text: str) -> np.dtype:
-    dtype = np.dtype(text)
-    if dtype.kind not in ARRAY_KINDS:
-        msg = f"it has an array of dtype {dtype}, which model files never hold."
+def _no_constant(text: str) -> None:
+    msg = f"it has the number {text}, which model files write otherwise."
+    raise ModelFileError(msg)
+
+
+def _stored_arrays(table: list[Json], data: memoryview) -> dict[int, np.ndarray]:
+    """Return views of the arrays by their numbers: one after another, as `save` writes them, to the end of the file."""
+    arrays: dict[int, np.ndarray] = {}
+    position = 0
+    for index, entry in enumerate(table):
+        text, shape = entry["dtype"], tuple(entry["shape"])
+        if not PLAIN_DTYPE.fullmatch(text) or any(type(n) is not int or n < 0 for n in shape):
+            msg = f"it has an array of dtype {text!r} and shape {shape}, which model files never hold."
+            raise ModelFileError(msg)
+        width = int(text[2:]) * (4 if text[1] == "U" else 1)
+        size = math.prod(shape) * width
+        if entry["at"] != position or position + size > len(data) or width > max(size, 8):
+            msg = f"array {index} is not where it should be in the file. Save the model again."
+            raise ModelFileError(msg)
+        flat = np.frombuffer(data[position : position + size], dtype=text) if size else np.empty(0, text)
+        _check_elements(flat, index)
+        arrays[index] = flat.reshape(shape, order=entry["order"])
+        position += size + -size % ALIGNMENT
+    if position != len(data):
+        msg = "it holds bytes that belong to no array. Save the model again."
         raise ModelFileError(msg)
-    return dtype
+    return arrays
+
+
+def _check_elements(flat: np.ndarray, index: int) -> None:
+    """Refuse bit patterns that no value has: NumPy trusts that booleans are 0 or 1 and characters are Unicode."""
+    kind = flat.dtype.kind
+    bits = flat.view(np.uint8) if kind == "b" else flat.view("<u4") if kind == "U" else None
+    if bits is not None and bits.size and bits.max() > (1 if kind == "b" else sys.maxunicode):
+        msg = f"array {index} has elements that are no {'booleans' if kind == 'b' else 'characters'}."
+        raise ModelFileError(msg)

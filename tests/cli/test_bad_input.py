@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from multimargin import datasets
+from multimargin import LinearM3L, ZeroShotClassifier, datasets, save
 from multimargin.cli import main
 
 from .conftest import csv, sample
@@ -29,6 +29,14 @@ def bad(folder: Path, model: Path) -> Path:
         wrong = X.copy()
         wrong[3, 1] = value
         csv(folder / f"{name}.csv", wrong, Y)
+    large = X.copy()
+    large[3, 1] = 1e300
+    csv(folder / "large.csv", large, Y)
+    save(LinearM3L(), folder / "unfitted.mm")
+    digits = ZeroShotClassifier(LinearM3L(random_state=0), {"low": [0, 1], "high": [1, 0], "both": [1, 1]})
+    save(digits.fit(X, np.where(Y[:, 0], "low", "high")), folder / "categories.mm")
+    fit = LinearM3L(random_state=0).fit(X, Y)
+    save(fit, folder / "strange_notes.mm", notes={"reading": {"kind": ".csv", "options": {"labels": {"a": 1}}}})
     csv(folder / "one_feature_less.csv", np.column_stack([X[:, :2], Y])[:, :2], None)
     (folder / "one_feature_less.csv").write_text("blue,red,sea,sun\n0.5,0.5,1,0\n")
     (folder / "twice.csv").write_text("blue,sea,sea\n1,0,1\n")
@@ -66,6 +74,10 @@ def bad(folder: Path, model: Path) -> Path:
         (("fit", "train.csv", "--labels", "sea", "--format", "excel"), "excel"),
         (("fit", "nan.csv", "--labels", "sea,sun"), "nan.csv"),
         (("fit", "inf.csv", "--labels", "sea,sun"), "inf.csv"),
+        (("fit", "large.csv", "--labels", "sea,sun"), "large.csv: The features must not be larger"),
+        (("fit", "large.csv", "--labels", "sea,sun"), "column 'red'"),
+        (("predict", "model.mm", "large.csv", "--labels", "sea,sun"), "column 'red'"),
+        (("evaluate", "model.mm", "large.csv", "--labels", "sea,sun"), "column 'red'"),
         (("fit", "twice.csv", "--labels", "sea"), "sea"),
         (("fit", "two.csv", "--labels", "sea,sun"), "two.csv"),
         ((*FIT, "-p", "c=1"), "Did you mean C?"),
@@ -93,6 +105,9 @@ def bad(folder: Path, model: Path) -> Path:
         (("predict", "truncated.mm", "test.arff"), "truncated"),
         (("predict", "train.arff", "test.arff"), "not a multimargin model file"),
         (("predict", ".", "test.arff"), "directory"),
+        (("predict", "unfitted.mm", "test.csv"), "holds a LinearM3L that was never fitted"),
+        (("evaluate", "categories.mm", "test.csv"), "holds a ZeroShotClassifier that predicts categories"),
+        (("predict", "strange_notes.mm", "test.csv"), "are damaged"),
         (("predict", "model.mm"), "DATA"),
         (("predict", "model.mm", "none.arff"), "none.arff"),
         (

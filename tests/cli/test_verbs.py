@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from multimargin import datasets, metrics, persistence
 from multimargin.cli._app import app
 from multimargin.cli._output import _share_closed
+from multimargin.errors import FitError
 from multimargin.estimators import REGISTRY, LinearM3L
 
 from .conftest import FEATURES, LABELS, csv, libsvm, sample
@@ -71,6 +72,72 @@ def test_fit_for_people(folder: Path, run: Run) -> None:
     assert result.code == 0
     assert "relative gap" in result.out
     assert "not kept" in result.out
+
+
+UNCONVERGED = ("fit", "train.csv", "--labels", "sea,sun", "-p", "max_iter=1", "-p", "C=1000")
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 1), (("--allow-unconverged",), 0)], ids=["as it is", "allowed"])
+def test_a_fit_that_did_not_converge_is_kept_and_said(
+    folder: Path, run: Run, words: tuple[str, ...], code: int
+) -> None:
+    result = run(*UNCONVERGED, "--out", "m.mm", *words)
+    certificate = persistence.load("m.mm").certificate_
+    assert not certificate.converged
+    assert result.code == code
+    assert "not within tol" in result.out
+    warning, line = result.errors
+    assert warning.startswith("warning: LinearM3L stopped after 1 passes")
+    sentence = f"The model did not converge: its relative gap is {certificate.relative_gap:.1e}, tol 1e-03."
+    assert line == f"multimargin: {sentence} m.mm was written all the same."
+    result = run(*UNCONVERGED, "--json", *words)
+    assert result.code == code
+    answer = json.loads(result.out)
+    assert answer["converged"] is answer["certificate"]["converged"] is False
+
+
+def test_a_converged_fit_says_so_and_exits_with_0(folder: Path, run: Run) -> None:
+    result = run("fit", "train.csv", "--labels", "sea,sun", "--json")
+    assert (result.code, json.loads(result.out)["converged"], result.errors) == (0, True, [])
+
+
+def test_a_gap_over_candidate_cliques_is_told_as_such(folder: Path, run: Run) -> None:
+    cliques = ("--model", "cliques", "-p", "stopping=gap", "-p", "max_cliques=0", "-p", "tol=0.002", "-p", "C=10")
+    X, _ = sample(200)
+    csv(folder / "tied.csv", X, np.column_stack([X[:, 0] > 0, (X[:, 0] > 0) ^ (X[:, 1] > 1.5)]).astype(int))
+    result = run("fit", "tied.csv", "--labels", "sea,sun", *cliques, "--json")
+    assert result.code == 1
+    certificate = json.loads(result.out)["certificate"]
+    assert certificate["relative_gap"] <= 0.002 < certificate["global_relative_gap"]
+    assert f"over all candidate cliques is {certificate['global_relative_gap']:.1e}" in result.errors[-1]
+
+
+def test_a_fit_that_fails_is_one_sentence(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        msg = "LinearM3L found no finite solution."
+        raise FitError(msg)
+
+    monkeypatch.setattr(LinearM3L, "_solve", fail)
+    result = run("fit", "train.csv", "--labels", "sea,sun", "--out", "m.mm")
+    assert (result.code, result.out) == (1, "")
+    assert result.errors == ["multimargin: LinearM3L found no finite solution."]
+    assert not Path("m.mm").exists()
+
+
+def test_predict_and_evaluate_say_that_a_model_did_not_converge(folder: Path, run: Run) -> None:
+    run(*UNCONVERGED, "--out", "m.mm")
+    sentence = "The model did not converge: its relative gap is"
+    evaluated = run("evaluate", "m.mm", "test.csv")
+    assert evaluated.code == 0
+    assert sum(line.startswith(sentence) for line in evaluated.out.splitlines()) == 1
+    assert json.loads(run("evaluate", "m.mm", "test.csv", "--json").out)["converged"] is False
+    predicted = run("predict", "m.mm", "test.csv")
+    assert predicted.code == 0
+    assert [line.startswith(f"warning: {sentence}") for line in predicted.errors] == [True]
+    run("fit", "train.csv", "--labels", "sea,sun", "--out", "m.mm")
+    assert "converge" not in run("evaluate", "m.mm", "test.csv").out
+    assert json.loads(run("evaluate", "m.mm", "test.csv", "--json").out)["converged"] is True
+    assert run("predict", "m.mm", "test.csv").errors == []
 
 
 def test_fit_with_a_prior(folder: Path, run: Run) -> None:

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit code: 0, 1 (a bug of ours), 2 (bad input) or 130 (interrupted).
+        The exit code: 0, 1 (a fit that did not converge, or a bug of ours), 2 (bad input) or 130 (interrupted).
     """
     try:
         import rich  # noqa: F401

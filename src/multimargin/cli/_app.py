@@ -12,8 +12,8 @@ HELP = """
 Max-margin multi-label learning with certified solutions.
 
 Every verb explains itself: [bold]multimargin fit --help[/bold]. With [bold]--json[/bold] it answers machines
-on standard output. Exit code 2 means bad input, with one sentence on standard error; [bold]--debug[/bold]
-shows the traceback of any failure.
+on standard output. Exit code 2 means bad input, with one sentence on standard error, and 1 a fit that did not
+converge; [bold]--debug[/bold] shows the traceback of any failure.
 """
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from multimargin.errors import FileFormatError, InputError
+from multimargin.errors import FileFormatError, InputError, ModelFileError
 
 from ._models import did_you_mean
 
@@ -80,15 +80,16 @@ def read_data(
     need_labels : bool
         Whether a file without labels is an error.
     """
+    reading = _checked_reading({} if reading is None else reading)
     path = Path(source)
     if not (path.exists() or path.suffix or path.parent != Path()):
         return _named(source, split)
-    options = _reading_options(path, reading or {})
+    options = _reading_options(path, reading)
     if labels is not None:
         options["labels"] = _label_columns(labels)
     if need_labels:
         return _read_file(path, file_format, options)
-    return _read_with_or_without_labels(path, file_format, options, reading or {})
+    return _read_with_or_without_labels(path, file_format, options, reading)
 
 
 def _label_columns(text: str) -> str | int | list[str]:
@@ -106,14 +107,33 @@ def _reading_options(path: Path, reading: Mapping[str, Any]) -> dict[str, Any]:
     return dict(reading["options"]) if reading.get("kind") == _kind(path) else {}
 
 
+def _checked_reading(reading: Any) -> Mapping[str, Any]:
+    """Return the notes of a model file on how its data was read; whoever made the file may have made them up."""
+    options = reading.get("options", {}) if isinstance(reading, dict) else None
+    if not isinstance(options, dict) or not all(
+        isinstance(item, str | int | None)
+        for value in options.values()
+        for item in (value if isinstance(value, tuple) else (value,))
+    ):
+        msg = "The notes of the model file on how its training data was read are damaged. Fit the model again."
+        raise ModelFileError(msg)
+    return {"options": {}, **reading}
+
+
 def _kind(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
 def _read_file(path: Path, file_format: str | None, options: dict[str, Any]) -> Data:
     from multimargin import datasets
+    from multimargin.estimators._base import _check_magnitude
 
     dataset = datasets.read(path, format=file_format, **options)
+    try:
+        _check_magnitude(dataset.X, dataset.feature_names)
+    except InputError as error:  # here the columns have names
+        msg = f"{path.name}: {error}"
+        raise InputError(msg) from None
     kept = dict(dataset.options)
     if "zero_based" not in kept:  # only there must the width be known; elsewhere check_features says it better
         kept.pop("n_features", None)

@@ -6,11 +6,12 @@ import ast
 import difflib
 import inspect
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from multimargin.errors import InputError
 
-__all__ = ["did_you_mean", "make_model", "model_summaries", "parse_parameters"]
+__all__ = ["did_you_mean", "make_model", "model_summaries", "not_converged", "parse_parameters", "read_model"]
 
 WORDS: dict[str, Any] = {"none": None, "null": None, "true": True, "false": False}
 OWN_OPTION = {"prior": "--prior", "callback": None}
@@ -24,6 +25,29 @@ def make_model(name: str, settings: Sequence[str]) -> Any:
         msg = f"There is no model {name!r}. Known models: {', '.join(REGISTRY)}.{did_you_mean(name, REGISTRY)}"
         raise InputError(msg)
     return REGISTRY[name](**parse_parameters(REGISTRY[name], settings))
+
+
+def read_model(path: Path) -> Any:
+    """Read a model that predicts labels from its file."""
+    from multimargin.persistence import load
+
+    model = load(path)
+    if not hasattr(model, "label_names_"):
+        kind = "was never fitted" if not hasattr(model, "classes_") else "predicts categories, not labels"
+        msg = f"{path} holds a {type(model).__name__} that {kind}. Give a model written by: multimargin fit"
+        raise InputError(msg)
+    return model
+
+
+def not_converged(model: Any) -> str | None:
+    """Return a sentence on a model whose certificate does not prove it within its tolerance."""
+    certificate = model.certificate_
+    if certificate.converged:
+        return None
+    gap, over = certificate.relative_gap, ""
+    if gap <= model.tol and hasattr(certificate, "global_relative_gap"):
+        gap, over = certificate.global_relative_gap, " over all candidate cliques"
+    return f"The model did not converge: its relative gap{over} is {gap:.1e}, tol {model.tol:.0e}."
 
 
 def parse_parameters(cls: type, settings: Sequence[str]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any, TextIO
 
 import typer
 
+from multimargin.errors import FitError
+
 __all__ = ["run"]
 
 INTERRUPTED = 130
@@ -40,6 +42,8 @@ def run(arguments: Sequence[str]) -> int:
             return _say(f"{error.format_message()} See: multimargin --help", 2)
         if isinstance(error, BAD_INPUT):
             return _say(_sentence(error), 2)
+        if isinstance(error, FitError):
+            return _say(_sentence(error), 1)
         return _say(
             f"internal error ({type(error).__name__}: {_sentence(error)}). Re-run with --debug to see where.",
             1,

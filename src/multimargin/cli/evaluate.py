@@ -30,13 +30,14 @@ Source = Annotated[str, typer.Argument(help="A data file, or the name of a data 
 def run(model: ModelFile, source: Source, labels: Labels = None, format: Format = None, json: Json = False) -> None:
     """Run the verb."""
     from multimargin import metrics
-    from multimargin.persistence import load, load_notes
+    from multimargin.persistence import load_notes
 
     from ._data import check_features, matched_labels, read_data
+    from ._models import not_converged, read_model
     from ._output import console, facts_table, print_json, status
     from ._predictions import predict
 
-    estimator = load(model)
+    estimator = read_model(model)
     with status(f"reading {source}"):
         data = read_data(source, labels, format, "test", load_notes(model).get("reading"))
     check_features(estimator, data)
@@ -45,9 +46,12 @@ def run(model: ModelFile, source: Source, labels: Labels = None, format: Format 
         predictions = predict(estimator, data.X, scores=True)
     report = metrics.report(truth, predictions.positives, scores=predictions.scores)
     if json:
-        print_json({**data.facts(), "model": str(model), "report": report.to_dict()})
+        converged = estimator.certificate_.converged
+        print_json({**data.facts(), "model": str(model), "converged": converged, "report": report.to_dict()})
         return
     screen = console()
     screen.print(facts_table({**data.facts(), "model": model}))
+    if sentence := not_converged(estimator):
+        screen.print(sentence, markup=False)
     screen.print()
     screen.print(str(report), markup=False)

@@ -19,7 +19,8 @@ Train a model, print the certificate of its optimum, and keep it in a file.
 
 A model minimises [bold]P(w) = 1/2 |w|² + C · (sum of losses)[/bold]. Training stops when the relative duality
 gap [bold](P - D) / P[/bold] is at most [bold]tol[/bold]. The dual value D is a proved lower bound: no weights
-give a smaller objective.
+give a smaller objective. A model whose gap is still larger when training ends, as at [bold]max_iter[/bold], is
+written too, but the exit code is 1.
 
 Examples:
 
@@ -49,6 +50,9 @@ Prior = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The model file to write.", metavar="FILE")]
+AllowUnconverged = Annotated[
+    bool, typer.Option("--allow-unconverged", help="Exit with code 0 also where the fit did not converge.")
+]
 ListModels = Annotated[bool, typer.Option("--list-models", help="Show the models and their parameters, and stop.")]
 
 
@@ -60,11 +64,14 @@ def run(
     prior: Prior = None,
     out: Out = None,
     format: Format = None,
+    allow_unconverged: AllowUnconverged = False,
     list_models: ListModels = False,
     json: Json = False,
 ) -> None:
     """Run the verb."""
-    from ._models import make_model
+    import sys
+
+    from ._models import make_model, not_converged
 
     if list_models:
         _show_models(json)
@@ -76,6 +83,10 @@ def run(
     if getattr(estimator, "random_state", 0) is None:  # the same command gives the same model
         estimator.set_params(random_state=0)
     _train(estimator, model, source, labels, format, prior, out, json)
+    if sentence := not_converged(estimator):
+        kept = "" if out is None else f" {out} was written all the same."
+        sys.stderr.write(f"multimargin: {sentence}{kept}\n")
+        raise typer.Exit(0 if allow_unconverged else 1)
 
 
 def _train(
@@ -144,6 +155,7 @@ def _show_result(
     result = {
         "model": name,
         **facts,
+        "converged": certificate["converged"],
         "certificate": certificate,
         "passes": estimator.n_iter_,
         "seconds": round(seconds, 3),

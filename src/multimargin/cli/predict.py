@@ -48,15 +48,20 @@ def run(
     json: Json = False,
 ) -> None:
     """Run the verb."""
-    from multimargin.persistence import load, load_notes
+    import warnings
+
+    from multimargin.persistence import load_notes
 
     from ._data import check_features, check_output, read_data
+    from ._models import not_converged, read_model
     from ._output import status
     from ._predictions import check_kind, predict, write
 
     check_output(out)
     check_kind(out)
-    estimator = load(model)
+    estimator = read_model(model)
+    if sentence := not_converged(estimator):
+        warnings.warn(sentence, stacklevel=1)
     with status(f"reading {source}"):
         data = read_data(source, labels, format, "test", load_notes(model).get("reading"), need_labels=False)
     check_features(estimator, data)
