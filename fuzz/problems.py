@@ -1,4 +1,4 @@
-"""Random multi-label problems, with what is seldom varied varied: scale, precision, layout, unknown and constant labels."""
+"""Random multi-label problems that vary what is seldom varied: scale, precision, layout, unknown labels."""
 
 from __future__ import annotations
 

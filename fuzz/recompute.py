@@ -56,7 +56,7 @@ def linear_m3l(model: Any, case: Case) -> tuple[float, float | None]:
 
 
 def kernel_m3l(model: Any, case: Case) -> tuple[float, float | None]:
-    """The same for kernels."""
+    """Return the same for kernels."""
     R = prior_matrix(model.prior, case.sign.shape[1])
     out = left_out(case, R)
     cost = case.costs(model.C) * ~out

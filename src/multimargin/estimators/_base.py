@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -220,7 +220,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             exact_costs=costs,
             constant=constant,
             prior=prior,
-            n_jobs=effective_n_jobs(self.n_jobs),
+            n_jobs=threads(self.n_jobs),
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if reset else 0,
         )
 
@@ -256,6 +256,12 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         scores = self._scores(self._check_X(X))
+        if not np.isfinite(scores).all():
+            msg = (
+                "X is so far from the training rows that scores leave the range of floating point: its largest entry "
+                f"is {_largest(X if sp.issparse(X) else np.asarray(X)):.3g}. Scale it as the training rows were."
+            )
+            raise InputError(msg)
         return scores[:, 0] if self.label_form_.kind == "column" else scores
 
     def predict(self, X: Any) -> Any:
@@ -319,11 +325,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     def _check_X(self, X: Any, *, reset: bool = False) -> Any:
         checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
         if sp.issparse(checked):
-            try:
-                checked.check_format(full_check=True)
-            except ValueError as error:
-                msg = f"X is not a sound CSR matrix: {error}. Build it anew, for example from its triplets."
-                raise InputError(msg) from None
+            _check_csr(checked)
         _check_magnitude(checked, getattr(self, "feature_names_in_", None))
         return checked
 
@@ -391,11 +393,33 @@ class LinearModel(MultilabelClassifier):
         self.intercept_[constant] = value[constant]
 
 
+def threads(n_jobs: int | None) -> int:
+    """Return the number of threads, at most one per core of the machine."""
+    if n_jobs == 0:
+        msg = "n_jobs must not be 0; use None or 1 for one thread, -1 for all cores."
+        raise InputError(msg)
+    return int(min(effective_n_jobs(n_jobs), cpu_count()))
+
+
 def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:
     """Slices of rows whose scores fit in a few dozen megabytes."""
     size = max(1, BLOCK_BYTES // (8 * max(n_labels, 1)))
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
+
+
+def _check_csr(X: Any) -> None:
+    """Refuse a CSR matrix that would make products read outside its arrays."""
+    # SciPy does not look at offsets whose last is 0, nor at differences that overflow.
+    sound = X.indptr[0] == 0 and X.indptr[-1] <= len(X.indices) and bool((X.indptr[1:] >= X.indptr[:-1]).all())
+    try:
+        if not sound:
+            msg = "indptr must rise from 0 to the number of entries"
+            raise ValueError(msg)
+        X.check_format(full_check=True)
+    except ValueError as error:
+        msg = f"X is not a sound CSR matrix: {error}. Build it anew, for example from its triplets."
+        raise InputError(msg) from None
 
 
 def _check_magnitude(X: Any, names: Any) -> None:

@@ -8,12 +8,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from multimargin import _core
 from multimargin.errors import InputError
-from multimargin.estimators._base import LARGEST_SINGLE, Interval, Problem, Solution, StrOptions
+from multimargin.estimators._base import LARGEST_SINGLE, Interval, Problem, Solution, StrOptions, threads
 from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._kernel_certifier import KernelCertifier
 from multimargin.estimators._m3l import M3L, Prior, prior_targets
@@ -389,7 +388,7 @@ class KernelM3L(M3L):
             out[rows] += values(X[rows]) @ self.dual_coef_
 
         blocks = (slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size))
-        for_blocks(score, blocks, effective_n_jobs(self.n_jobs))
+        for_blocks(score, blocks, threads(self.n_jobs))
         return out
 
     def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
