@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
 from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation import known_labels
+from multimargin.estimators._separation_problem import known_labels
 from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel, resolve_gamma
 from multimargin.label_kernels import LabelKernel, check_label_kernel
 

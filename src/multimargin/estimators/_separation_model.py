@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -12,16 +14,45 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from multimargin.errors import InputError
-from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
+from multimargin.estimators._base import (
+    LARGEST,
+    Interval,
+    MultilabelClassifier,
+    Problem,
+    Solution,
+    StrOptions,
+    row_blocks,
+)
+from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation import Limits, SeparationProblem, known_labels, solve_separation
+from multimargin.estimators._separation import second_solver, solve_separation
+from multimargin.estimators._separation_certifier import Functions, ModelPoint, SeparationCertifier, closed_history
+from multimargin.estimators._separation_problem import Limits, Proposal, SeparationProblem, Start, known_labels
 from multimargin.grams import gram_matrix
 from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, make_kernel, resolve_gamma
-from multimargin.label_kernels import LabelAtoms
+from multimargin.label_kernels import LabelAtoms, single_labels
 
 __all__ = ["SeparationModel"]
 
 MOST_ROWS = 20_000  # for kernels of the inputs
+ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
+SHORTER = 0.01  # what a shorter model must gain
+MOST_SCALE = {"rows": 1e6, "admm": 1e8, "interior": 1e14}  # measured: docs/label_set_kernels.md
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The rows and labels with a part in training, by number, and their problem."""
+
+    rows: NDArray[np.intp]
+    varies: NDArray[np.intp]
+    problem: SeparationProblem
+
+    @classmethod
+    def nothing(cls, problem: Problem) -> _Task:
+        none, sets = np.zeros(0, dtype=np.intp), sp.csr_array((0, 0))
+        empty = SeparationProblem(problem.X[:0], None, 0.0, sets, sets, np.zeros(0), single_labels(0))
+        return cls(none, none, empty)
 
 
 class SeparationModel(MultilabelClassifier):
@@ -46,7 +77,7 @@ class SeparationModel(MultilabelClassifier):
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
         "fallback": [StrOptions({"none", "top1"})],
-        "solver": [StrOptions({"auto", "rows", "admm"})],
+        "solver": [StrOptions({"auto", "rows", "admm", "interior"})],
     }
 
     def __sklearn_tags__(self) -> Any:
@@ -101,77 +132,190 @@ class SeparationModel(MultilabelClassifier):
             raise InputError(msg)
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        varies = np.flatnonzero(problem.costs.positive > 0)
-        positives, negatives = known_labels(problem, varies)
-        cost = problem.costs.row.astype(np.float64)
-        informative = np.diff(positives.indptr) + np.diff(negatives.indptr) > 0
-        rows = np.flatnonzero((cost > 0) & informative)
         self.gamma_ = self._gamma
         del self._gamma
-        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        if not len(rows):
-            empty = np.zeros((0, problem.labels.n_labels))
-            self._set_model(problem, np.zeros(0, dtype=np.intp), empty, np.zeros(0), bias)
+        task = self._task(problem)
+        if task is None:
+            self._set_model(problem, _Task.nothing(problem), np.zeros((0, 0)), problem.dtype)
             self.n_atoms_ = 0
             monitor(1, 0.0, 0.0, 0.0)
             return Solution(0.0, 0.0, 1, "converged")
+        self._check_scale(task.problem)
+        self.n_atoms_ = len(task.problem.atoms)
+        start = self._start((len(task.rows), self.n_atoms_))
+        tol, passes = self.tol, 0
+        for attempt in range(ATTEMPTS):
+            found = self._propose(problem, task, tol, passes, monitor, start)
+            passes += found.passes
+            bounds, D = self._certified(problem, task, found)
+            if bounds.within(self.tol) or found.status != "converged" or passes >= self.max_iter:
+                break
+            tol, start = 0.1 * tol, Start(D, found.coef)
+        self.__dict__.pop("_dual", None)
+        if self.warm_start:
+            self._dual = (Start(D, found.coef), problem.labels.positives.shape, self.C)
+        return Solution(bounds.primal, bounds.dual, passes, found.status)
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        task = self._task(problem)
+        if task is None:
+            return Bounds(0.0, 0.0)
+        certifier = SeparationCertifier(task.problem)
+        primal = certifier.objective(self._point(problem, task)).of_multiple(1.0)
+        D = self._dual[0].D if hasattr(self, "_dual") else None
+        kept = D is not None and D.shape == (len(task.rows), len(task.problem.atoms))
+        return Bounds(primal, certifier.dual(D) if kept else None)
+
+    def _finish_fit(self, problem: Problem, monitor: Monitor, solution: Solution) -> None:
+        super()._finish_fit(problem, monitor, solution)
+        self.history_ = closed_history(self.history_, solution, monitor.elapsed)
+
+    def _task(self, problem: Problem) -> _Task | None:
+        """Rows and labels with a part in training, and their problem; None if there are none."""
+        varies = np.flatnonzero(~problem.constant)
+        positives, negatives = known_labels(problem, varies)
+        cost = problem.exact_costs.row
+        informative = np.diff(positives.indptr) + np.diff(negatives.indptr) > 0
+        rows = np.flatnonzero((cost > 0) & informative)
+        if not len(rows):
+            return None
         positives, negatives, cost = positives[rows], negatives[rows], cost[rows]
         atoms = self._atoms(positives, negatives, cost / self.C)
-        X, K = self._inputs(problem, rows, bias)
-        D, solution = solve_separation(
-            SeparationProblem(X, K, bias, positives, negatives, cost, atoms),
-            self.solver,
-            Limits(self.tol, self.max_iter, self.time_limit, problem.n_jobs, problem.seed),
-            monitor,
-            self._start(D_shape=(len(rows), len(atoms))),
-        )
-        mass = np.asarray(D.sum(axis=1)).ravel()
-        decision = np.zeros((len(rows), problem.labels.n_labels))
-        scaled = atoms.label_scores() @ sp.diags_array(1.0 / self._decision_scale(atoms))
-        decision[:, varies] = (D @ scaled).toarray() + mass[:, None]
-        self._set_model(problem, rows, decision, -mass, bias)
-        self.n_atoms_ = len(atoms)
-        if self.warm_start:
-            self._dual = (D, problem.labels.positives.shape, self.C)
-        return solution
+        X, K = self._inputs(problem, rows)
+        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        task = SeparationProblem(X, K, bias, positives, negatives, cost, atoms)
+        largest = float(cost.max()) * float(task.squares().max())
+        if not largest <= LARGEST:
+            msg = (
+                f"The largest C K(x, x) must not be above {LARGEST:g}; it is {largest:.3g} with C={self.C!r} and "
+                f"intercept_scaling={self.intercept_scaling!r}. Scale the features, or lower C or intercept_scaling."
+            )
+            raise InputError(msg)
+        return _Task(rows, varies, task)
+
+    def _check_scale(self, task: SeparationProblem) -> None:
+        """Say before a long run that it will not end well."""
+        solver = second_solver(task, self.max_iter)[0] if self.solver == "auto" else self.solver
+        mean = float(task.squares().mean())
+        scale = float(np.average(task.cost)) * mean
+        if scale > MOST_SCALE[solver]:
+            small = "" if solver == "interior" else ", or solver='interior' on fewer rows"
+            msg = (
+                f"C K(x, x) is {scale:.3g} on average: with solver={solver!r} training is not expected to converge above "
+                f"{MOST_SCALE[solver]:g}. Scale the features (sklearn.preprocessing.StandardScaler or Normalizer), or "
+                f"choose C around {1 / mean:.2g}{small}."
+            )
+            warnings.warn(msg, stacklevel=4)
+
+    def _propose(
+        self, problem: Problem, task: _Task, tol: float, done: int, monitor: Monitor, start: Start | None
+    ) -> Proposal:
+        def report(pass_: int, seconds: float, primal: float | None, dual: float | None) -> bool:
+            return monitor(done + pass_, seconds, primal, dual)
+
+        left = None if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
+        limits = Limits(tol, self.max_iter - done, left, problem.n_jobs, problem.seed)
+        return solve_separation(task.problem, self.solver, limits, report, start)
+
+    def _certified(self, problem: Problem, task: _Task, found: Proposal) -> tuple[Bounds, sp.csr_array]:
+        """Keep the proposed model, and certify it as it is kept: in the precision of X, if that is fine enough.
+
+        A model that falls short is made shorter, if that is better: where training did not get far, its weights are
+        often far too long.
+        """
+        certifier = SeparationCertifier(task.problem)
+        D = certifier.feasible(found.D)
+        dual = certifier.dual(D)
+        coef = found.coef
+        for dtype in dict.fromkeys((np.dtype(problem.dtype), np.dtype(np.float64))):
+            self._set_model(problem, task, coef, dtype)
+            objective = certifier.objective(self._point(problem, task))
+            bounds = Bounds(objective.of_multiple(1.0), dual)
+            if bounds.within(self.tol):
+                return bounds, D
+        factor = objective.best_multiple()
+        if objective.of_multiple(factor) < (1 - SHORTER) * bounds.primal:
+            self._set_model(problem, task, factor * coef, np.dtype(np.float64))
+            bounds = Bounds(certifier.objective(self._point(problem, task)).of_multiple(1.0), dual)
+        return bounds, D
+
+    def _point(self, problem: Problem, task: _Task) -> ModelPoint:
+        """Build the certifier's view of the fitted attributes."""
+        atoms = task.problem.atoms
+        if self.kernel == "linear":
+            reference = self.threshold_coef_.astype(np.float64)[:, None]
+            decisions = self.coef_[task.varies].T.astype(np.float64)
+        else:
+            at = np.searchsorted(task.rows, self.support_)
+            if not np.array_equal(task.rows[np.minimum(at, len(task.rows) - 1)], self.support_):
+                msg = "certify needs the rows the model was trained on; these lack some of its support. Give them all."
+                raise InputError(msg)
+            reference = np.zeros((len(task.rows), 1))
+            reference[at, 0] = self.threshold_coef_
+            decisions = np.zeros((len(task.rows), len(task.varies)))
+            decisions[at] = self.dual_coef_[:, task.varies]
+        constant = np.array([self.threshold_intercept_])
+        ratio = self._decision_scale(atoms) / atoms.a[: atoms.n_labels]
+        labels = Functions(ratio * (decisions + reference), ratio * (self.intercept_[task.varies] + constant))
+        n_sets = len(atoms) - atoms.n_labels
+        sets = getattr(self, "set_coef_", sp.csr_array((problem.X.shape[0], n_sets)))
+        if sets.shape != (problem.X.shape[0], n_sets):
+            msg = (
+                f"certify needs the data the model was trained on; it has coefficients of {sets.shape[1]} label sets of "
+                f"{sets.shape[0]} rows, these data have {n_sets} of {problem.X.shape[0]}."
+            )
+            raise InputError(msg)
+        return ModelPoint(labels, Functions(reference, constant), sp.csr_array(sets[task.rows]))
 
     def _kernel(self, Z: Any) -> Kernel:
         """Input kernel with fixed rows Z."""
         return make_kernel(self.kernel, Z, np.float64, self.gamma_, self.kernel_degree, self.coef0)
 
-    def _inputs(self, problem: Problem, rows: NDArray[np.intp], bias: float) -> tuple[Any, NDArray[np.float64] | None]:
+    def _inputs(self, problem: Problem, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64] | None]:
         X = problem.X[rows]
         if self.kernel == "linear":
             return X, None
         if self.kernel == "precomputed":
             X = X[:, rows]
-        K = gram_matrix(self._kernel(X), X, problem.n_jobs)[:, : len(rows)]
-        K += bias**2
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = gram_matrix(self._kernel(X), X, problem.n_jobs)[:, : len(rows)]
+        finite = np.isfinite(K)
+        if not finite.all():
+            i, j = np.argwhere(~finite)[0]
+            msg = (
+                f"The kernel {self.kernel!r} must be finite between all training rows; between rows {rows[i]} and "
+                f"{rows[j]} it is {K[i, j]}. Scale the features, or lower gamma or kernel_degree."
+            )
+            raise InputError(msg)
         return None, K
 
-    def _start(self, D_shape: tuple[int, int]) -> sp.csr_array | None:
-        """Dual variables of the last fit; the ones at their bound move with it when C changes."""
+    def _start(self, shape: tuple[int, int]) -> Start | None:
+        """Where the last fit ended; dual variables at their bound move with it when C changes."""
         last = getattr(self, "_dual", None)
-        if not self.warm_start or last is None or last[0].shape != D_shape:
+        if not self.warm_start or last is None or last[0].D.shape != shape:
             return None
-        return sp.csr_array(last[0] * (self.C / last[2]))
+        factor = self.C / last[2]
+        return Start(sp.csr_array(last[0].D * factor), last[0].coef * factor)
 
-    def _set_model(
-        self,
-        problem: Problem,
-        rows: NDArray[np.intp],
-        decision: NDArray[np.float64],
-        threshold: NDArray[np.float64],
-        bias: float,
-    ) -> None:
-        """Keep the coefficients of the decisions and of the reference score."""
-        dtype = problem.dtype
+    def _set_model(self, problem: Problem, task: _Task, coef: Any, dtype: np.dtype[Any]) -> None:
+        """Keep the decisions and the reference score of the model with these coefficients of rows and atoms."""
+        atoms, bias, rows = task.problem.atoms, task.problem.bias, task.rows
+        threshold = -np.asarray(coef.sum(axis=1)).ravel()
+        decision = np.zeros((len(rows), problem.labels.n_labels))
+        if len(rows):
+            scaled = atoms.label_scores() @ sp.diags_array(1.0 / self._decision_scale(atoms))
+            scores = coef @ scaled
+            decision[:, task.varies] = (scores.toarray() if sp.issparse(scores) else scores) - threshold[:, None]
         self.intercept_ = (bias**2 * decision.sum(axis=0)).astype(dtype)
         self.threshold_intercept_ = float(bias**2 * threshold.sum())
-        for name in ("coef_", "support_", "support_vectors_", "dual_coef_"):
+        for name in ("coef_", "support_", "support_vectors_", "dual_coef_", "set_coef_"):
             self.__dict__.pop(name, None)  # of an earlier fit with another kernel
+        if len(atoms) > atoms.n_labels:
+            part = sp.coo_array(coef[:, atoms.n_labels :])
+            shape = (problem.X.shape[0], len(atoms) - atoms.n_labels)
+            self.set_coef_ = sp.csr_array((part.data, (rows[part.row], part.col)), shape=shape)
         if self.kernel == "linear":
-            X = problem.X[rows]
+            X = problem.X[rows].astype(np.float64, copy=False)
             self.coef_ = np.ascontiguousarray(safe_sparse_dot(X.T, decision, dense_output=True).T, dtype=dtype)
             self.threshold_coef_ = np.asarray(X.T @ threshold, dtype=dtype)
             return
