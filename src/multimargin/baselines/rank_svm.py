@@ -127,9 +127,9 @@ class RankSVM(LinearModel):
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
         task, varies = self._task(problem)
         scale = float(np.average(task.cost)) * float(task.squares().mean())
-        rows = self.max_iter
+        rows, (n, d) = self.max_iter, task.X.shape
         if rank_fits_interior(task):
-            rows = passes_before(self.max_iter, *task.X.shape, len(varies))
+            rows = passes_before(self.max_iter, n, min(n, d + 1), len(varies))
         if rows == self.max_iter and scale > MOST_SCALE:
             self._warn_scale(scale, float(task.squares().mean()))
         tol, passes = self.tol, 0

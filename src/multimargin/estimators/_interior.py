@@ -70,7 +70,7 @@ def suits_interior(n_rows: int, n_features: int, rank: int, n_atoms: int, label_
 
 
 def passes_before(max_iter: int, n_rows: int, rank: int, label_rank: int) -> int:
-    """Passes of a method that visits rows which take about as long as this one; at most half of those allowed."""
+    """Return how many visits to all rows take about as long as this method; at most half of those allowed."""
     unknowns = rank * label_rank
     work = 15 * unknowns**2 * (n_rows / 2 + unknowns / 3) / FASTER
     return int(min(np.clip(work / (2 * n_rows * unknowns), 300, 2000), max_iter // 2))
@@ -132,11 +132,11 @@ class InteriorSystem(ABC):
 
     @abstractmethod
     def sums(self, cells: Array) -> Array:
-        """Sums of cells in each group."""
+        """Add up the cells of each group."""
 
     @abstractmethod
     def curvature(self, inverse: Array, slack: Array) -> Array:
-        """Matrices V' T V of the rows; T is ``inverse`` less its part along each group, whose slack counts as a cell."""
+        """Matrices V' T V of the rows; T is ``inverse`` less its part along each group, slack included."""
 
     @abstractmethod
     def loss(self, U: Array) -> float:
@@ -243,12 +243,12 @@ def run_interior(
         since, pass_ = 0, 0
         while True:
             pass_ += 1
-            P, D = system.bounds(point)
+            upper, lower = system.bounds(point)
             gap = primal - dual
-            if P < primal:
-                primal, W = P, point.W
-            if D > dual:
-                dual, z = D, point.z
+            if upper < primal:
+                primal, W = upper, point.W
+            if lower > dual:
+                dual, z = lower, point.z
             since = 0 if primal - dual < 0.99 * gap else since + 1
             elapsed = time.monotonic() - began
             stopped = report(pass_, elapsed, primal, dual)
@@ -262,10 +262,7 @@ def run_interior(
 
 def input_factor(X: Any, K: Array | None, bias: float) -> Array:
     """Rows Z with Z Z' = K, constant feature included; no more columns than rows."""
-    if K is not None:
-        rows = gram_factor(K)
-    else:
-        rows = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    rows = gram_factor(K) if K is not None else np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     rows = np.column_stack([rows, np.full(len(rows), bias)])
     if rows.shape[1] > rows.shape[0]:
         rows = interruptible(scipy.linalg.qr, rows.T, mode="economic")[1].T

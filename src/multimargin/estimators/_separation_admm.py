@@ -94,7 +94,7 @@ def _admm(problem: SeparationProblem, limits: Limits, monitor: Report, start: St
 
     def evaluate(z: NDArray[np.float64], w: NDArray[np.float64]) -> None:
         for model in (run(hat, w), z):
-            best.offer_model(0.5 * np.sum(H * model**2) + cost @ losses(run(back, H * model), signs), model)
+            best.offer_model(float(0.5 * np.sum(H * model**2) + cost @ losses(run(back, H * model), signs)), model)
         gain, quadratic = float(np.sum(linear * w)), float(np.sum(H * run(hat, w) ** 2))
         factor = min(1.0, gain / quadratic) if quadratic > 0 else 1.0  # the best multiple of w
         best.offer_dual(factor * gain - 0.5 * factor**2 * quadratic, factor, w)
@@ -138,11 +138,11 @@ class _Best:
 
     def offer_model(self, primal: float, model: NDArray[np.float64]) -> None:
         if primal < self.primal:
-            self.primal, self.model = float(primal), model
+            self.primal, self.model = primal, model
 
     def offer_dual(self, dual: float, factor: float, w: NDArray[np.float64]) -> None:
         if dual > self.dual:
-            self.dual, self.w = float(dual), factor * w
+            self.dual, self.w = dual, factor * w
 
 
 def _input_spectrum(problem: SeparationProblem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

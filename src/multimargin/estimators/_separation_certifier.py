@@ -194,7 +194,7 @@ class SeparationCertifier:
 
     @cached_property
     def _sets(self) -> NDArray[np.float64]:
-        return self.problem.atoms.sets.toarray().astype(np.float64)
+        return np.asarray(self.problem.atoms.sets.toarray(), dtype=np.float64)
 
     @cached_property
     def _unit_norms(self) -> NDArray[np.float64]:

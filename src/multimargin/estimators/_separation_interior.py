@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from multimargin.errors import InputError
 from multimargin.estimators._interior import (
-    MOST_ATOMS,
     MOST_UNKNOWNS,
     InteriorSystem,
     input_factor,
@@ -25,12 +24,13 @@ Array = NDArray[np.float64]
 
 def fits_interior(problem: SeparationProblem) -> bool:
     """Whether the problem is small enough."""
-    n = len(problem.atoms)
-    if n > MOST_ATOMS or problem.rank > MOST_UNKNOWNS:
-        return False
-    rank = n if problem.atoms.unit else spectrum(problem.atoms.coupling())[0].shape[1]
+    n, n_labels = len(problem.atoms), problem.atoms.n_labels
     n_features = 0 if problem.K is not None else problem.X.shape[1]
-    return suits_interior(problem.n_rows, n_features, problem.rank, n, rank)
+
+    def suits(label_rank: int) -> bool:
+        return suits_interior(problem.n_rows, n_features, problem.rank, n, label_rank)
+
+    return suits(n_labels) and (n == n_labels or suits(spectrum(problem.atoms.coupling())[0].shape[1]))
 
 
 def solve_interior(problem: SeparationProblem, limits: Limits, monitor: Report) -> Proposal:
@@ -38,8 +38,8 @@ def solve_interior(problem: SeparationProblem, limits: Limits, monitor: Report) 
     if not fits_interior(problem):
         msg = (
             f"solver='interior' solves a system with an unknown for each input and label dimension, at most "
-            f"{MOST_UNKNOWNS}; {problem.n_rows} rows of rank {problem.rank} and {len(problem.atoms)} label sets are too "
-            "many. Use solver='rows' or 'admm', or fewer rows or features."
+            f"{MOST_UNKNOWNS}; {problem.n_rows} rows of rank {problem.rank} and {len(problem.atoms)} label sets are "
+            "too many. Use solver='rows' or 'admm', or fewer rows or features."
         )
         raise InputError(msg)
     c = float(problem.cost.max())

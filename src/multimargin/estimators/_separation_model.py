@@ -27,7 +27,14 @@ from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import second_solver, solve_separation
 from multimargin.estimators._separation_certifier import Functions, ModelPoint, SeparationCertifier, closed_history
-from multimargin.estimators._separation_problem import Limits, Proposal, SeparationProblem, Start, known_labels
+from multimargin.estimators._separation_problem import (
+    Limits,
+    Proposal,
+    SeparationProblem,
+    Start,
+    check_finite_kernel,
+    known_labels,
+)
 from multimargin.grams import gram_matrix
 from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, make_kernel, resolve_gamma
 from multimargin.label_kernels import LabelAtoms, single_labels
@@ -144,17 +151,17 @@ class SeparationModel(MultilabelClassifier):
         self.n_atoms_ = len(task.problem.atoms)
         start = self._start((len(task.rows), self.n_atoms_))
         tol, passes = self.tol, 0
-        for attempt in range(ATTEMPTS):
+        for _ in range(ATTEMPTS):
             found = self._propose(problem, task, tol, passes, monitor, start)
             passes += found.passes
-            bounds, D = self._certified(problem, task, found)
-            if bounds.within(self.tol) or found.status != "converged" or passes >= self.max_iter:
+            primal, dual, D = self._certified(problem, task, found)
+            if Bounds(primal, dual).within(self.tol) or found.status != "converged" or passes >= self.max_iter:
                 break
             tol, start = 0.1 * tol, Start(D, found.coef)
         self.__dict__.pop("_dual", None)
         if self.warm_start:
             self._dual = (Start(D, found.coef), problem.labels.positives.shape, self.C)
-        return Solution(bounds.primal, bounds.dual, passes, found.status)
+        return Solution(primal, dual, passes, found.status)
 
     def _bounds(self, problem: Problem) -> Bounds:
         task = self._task(problem)
@@ -198,12 +205,12 @@ class SeparationModel(MultilabelClassifier):
         solver = second_solver(task, self.max_iter)[0] if self.solver == "auto" else self.solver
         mean = float(task.squares().mean())
         scale = float(np.average(task.cost)) * mean
-        if scale > MOST_SCALE[solver]:
-            small = "" if solver == "interior" else ", or solver='interior' on fewer rows"
+        separable = task.K is None and task.rank == task.n_rows  # as many features as rows: no labels clash
+        if scale > MOST_SCALE[solver] and not separable:
             msg = (
-                f"C K(x, x) is {scale:.3g} on average: with solver={solver!r} training is not expected to converge above "
-                f"{MOST_SCALE[solver]:g}. Scale the features (sklearn.preprocessing.StandardScaler or Normalizer), or "
-                f"choose C around {1 / mean:.2g}{small}."
+                f"C K(x, x) is {scale:.3g} on average: with solver={solver!r} training is not expected to converge "
+                f"above {MOST_SCALE[solver]:g}. Scale the features (sklearn.preprocessing.StandardScaler or "
+                f"Normalizer), or choose C around {1 / mean:.2g}."
             )
             warnings.warn(msg, stacklevel=4)
 
@@ -217,27 +224,26 @@ class SeparationModel(MultilabelClassifier):
         limits = Limits(tol, self.max_iter - done, left, problem.n_jobs, problem.seed)
         return solve_separation(task.problem, self.solver, limits, report, start)
 
-    def _certified(self, problem: Problem, task: _Task, found: Proposal) -> tuple[Bounds, sp.csr_array]:
-        """Keep the proposed model, and certify it as it is kept: in the precision of X, if that is fine enough.
+    def _certified(self, problem: Problem, task: _Task, found: Proposal) -> tuple[float, float, sp.csr_array]:
+        """Keep the proposed model; return its objective as it is kept, a dual value and feasible dual variables.
 
-        A model that falls short is made shorter, if that is better: where training did not get far, its weights are
-        often far too long.
+        It is kept in the precision of X, if that is fine enough. A model that falls short is made shorter, if that is
+        better: where training did not get far, its weights are often far too long.
         """
         certifier = SeparationCertifier(task.problem)
         D = certifier.feasible(found.D)
         dual = certifier.dual(D)
-        coef = found.coef
         for dtype in dict.fromkeys((np.dtype(problem.dtype), np.dtype(np.float64))):
-            self._set_model(problem, task, coef, dtype)
+            self._set_model(problem, task, found.coef, dtype)
             objective = certifier.objective(self._point(problem, task))
-            bounds = Bounds(objective.of_multiple(1.0), dual)
-            if bounds.within(self.tol):
-                return bounds, D
+            primal = objective.of_multiple(1.0)
+            if Bounds(primal, dual).within(self.tol):
+                return primal, dual, D
         factor = objective.best_multiple()
-        if objective.of_multiple(factor) < (1 - SHORTER) * bounds.primal:
-            self._set_model(problem, task, factor * coef, np.dtype(np.float64))
-            bounds = Bounds(certifier.objective(self._point(problem, task)).of_multiple(1.0), dual)
-        return bounds, D
+        if objective.of_multiple(factor) < (1 - SHORTER) * primal:
+            self._set_model(problem, task, factor * found.coef, np.dtype(np.float64))
+            primal = certifier.objective(self._point(problem, task)).of_multiple(1.0)
+        return primal, dual, D
 
     def _point(self, problem: Problem, task: _Task) -> ModelPoint:
         """Build the certifier's view of the fitted attributes."""
@@ -261,8 +267,8 @@ class SeparationModel(MultilabelClassifier):
         sets = getattr(self, "set_coef_", sp.csr_array((problem.X.shape[0], n_sets)))
         if sets.shape != (problem.X.shape[0], n_sets):
             msg = (
-                f"certify needs the data the model was trained on; it has coefficients of {sets.shape[1]} label sets of "
-                f"{sets.shape[0]} rows, these data have {n_sets} of {problem.X.shape[0]}."
+                f"certify needs the data the model was trained on; it has coefficients of {sets.shape[1]} label sets "
+                f"of {sets.shape[0]} rows, these data have {n_sets} of {problem.X.shape[0]}."
             )
             raise InputError(msg)
         return ModelPoint(labels, Functions(reference, constant), sp.csr_array(sets[task.rows]))
@@ -279,14 +285,7 @@ class SeparationModel(MultilabelClassifier):
             X = X[:, rows]
         with np.errstate(over="ignore", invalid="ignore"):
             K = gram_matrix(self._kernel(X), X, problem.n_jobs)[:, : len(rows)]
-        finite = np.isfinite(K)
-        if not finite.all():
-            i, j = np.argwhere(~finite)[0]
-            msg = (
-                f"The kernel {self.kernel!r} must be finite between all training rows; between rows {rows[i]} and "
-                f"{rows[j]} it is {K[i, j]}. Scale the features, or lower gamma or kernel_degree."
-            )
-            raise InputError(msg)
+        check_finite_kernel(K, self.kernel, rows)
         return None, K
 
     def _start(self, shape: tuple[int, int]) -> Start | None:

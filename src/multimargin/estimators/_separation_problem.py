@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin._interrupt import interruptible
+from multimargin.errors import InputError
 from multimargin.estimators._base import Problem
 from multimargin.label_kernels import LabelAtoms
 
@@ -157,3 +158,17 @@ def not_zero(vectors: Any, values: Any) -> tuple[NDArray[np.float64], NDArray[np
     """Leave out the eigenvalues that are zero up to rounding."""
     keep = values > 1e-14 * len(values) * max(float(values.max(initial=0.0)), 0.0)
     return np.ascontiguousarray(vectors[:, keep]), values[keep]
+
+
+def check_finite_kernel(K: NDArray[np.float64], kernel: Any, rows: NDArray[np.intp]) -> None:
+    """Refuse a Gram matrix of these rows with infinite or undefined values."""
+    finite = np.isfinite(K)
+    if finite.all():
+        return
+    i, j = np.argwhere(~finite)[0]
+    name = getattr(kernel, "__name__", "function") if callable(kernel) else repr(kernel)
+    msg = (
+        f"The kernel {name} must be finite between all training rows; between rows {rows[i]} and {rows[j]} it is "
+        f"{K[i, j]}. Scale the features, or lower gamma or kernel_degree."
+    )
+    raise InputError(msg)
