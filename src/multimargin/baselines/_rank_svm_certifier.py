@@ -77,7 +77,7 @@ class RankProblem:
         """K(x, x) of each row, constant feature included."""
         X = self._inputs()
         squares = X.power(2).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
-        return np.asarray(squares).ravel() + self.bias**2
+        return np.asarray(squares).ravel() + self.bias * self.bias
 
     def _inputs(self) -> Any:
         return self.X.astype(np.float64, copy=False)

@@ -44,7 +44,7 @@ __all__ = ["SeparationModel"]
 MOST_ROWS = 20_000  # for kernels of the inputs
 ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
 SHORTER = 0.01  # what a shorter model must gain
-MOST_SCALE = {"rows": 1e6, "admm": 1e8, "interior": 1e14}  # measured: docs/label_set_kernels.md
+MOST_SCALE = {"rows": 1e6, "admm": 1e8, "interior": 1e18}  # measured: docs/label_set_kernels.md
 
 
 @dataclass(frozen=True)

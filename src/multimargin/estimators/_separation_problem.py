@@ -121,7 +121,7 @@ class SeparationProblem:
             squares = np.asarray(self.X.astype(np.float64).power(2).sum(axis=1)).ravel()
         else:
             squares = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
-        return np.asarray(squares + self.bias**2)
+        return np.asarray(squares + self.bias * self.bias)  # not a power: inf instead of an OverflowError
 
     def signs(self) -> NDArray[np.int8]:
         """+1 where an atom lies within the labels of a row, -1 where within those it lacks, 0 elsewhere."""
