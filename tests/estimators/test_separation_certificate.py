@@ -1,4 +1,4 @@
-"""Certificates of the separation estimators against plain NumPy, at every scale, and what happens where there is none."""
+"""Certificates of the separation estimators against plain NumPy, at every scale, and what is refused."""
 
 import warnings
 
@@ -43,7 +43,11 @@ def recomputed(model, X, Y, weight):
     bias = model.intercept_scaling if model.fit_intercept else 0.0
     Y, cost, Z = Y[rows], model.C * weight[rows], X[rows]
     linear = model.kernel == "linear"
-    K = {"linear": lambda: np.eye(Z.shape[1]), "precomputed": lambda: Z[:, rows], "rbf": lambda: rbf_kernel(Z, gamma=0.2)}
+    K = {
+        "linear": lambda: np.eye(Z.shape[1]),
+        "precomputed": lambda: Z[:, rows],
+        "rbf": lambda: rbf_kernel(Z, gamma=0.2),
+    }
     K = K[model.kernel]()  # inner products of coefficients: of features, or of rows
     values = Z if linear else K
     unit = isinstance(model, CalibratedSeparationClassifier)
@@ -79,13 +83,19 @@ def recomputed(model, X, Y, weight):
     labels, l0 = scale * (decision + reference) / length, scale * (model.intercept_[varies] + u0) / length
     of_pairs, p0 = np.zeros((len(K), 0)), np.zeros(0)
     if not unit:
-        B = model.set_coef_.toarray()[rows] @ (pairs[Y.shape[1] :] / a[Y.shape[1] :, None])
-        of_pairs, p0 = (Z.T @ B if linear else B), bias**2 * B.sum(axis=0)
+        larger = pairs[Y.shape[1] :] / a[Y.shape[1] :, None]
+        if hasattr(model, "set_coef_"):
+            of_pairs, p0 = model.set_coef_.T @ larger, model.set_intercept_ @ larger
+        else:
+            B = model.set_dual_coef_.toarray()[rows] @ larger
+            of_pairs, p0 = (Z.T @ B if linear else B), bias**2 * B.sum(axis=0)
     scores = value_of(labels, l0) @ (single / a[:, None]).T + value_of(of_pairs, p0) @ (pairs / a[:, None]).T
     U = scores - value_of(reference, u0)
     within = positive @ sets.T == sets.sum(axis=1)
     without = negative @ sets.T == sets.sum(axis=1)
-    loss = np.maximum(0, np.where(within, 1 - U, 0).max(axis=1)) + np.maximum(0, np.where(without, 1 + U, 0).max(axis=1))
+    loss = np.maximum(0, np.where(within, 1 - U, 0).max(axis=1)) + np.maximum(
+        0, np.where(without, 1 + U, 0).max(axis=1)
+    )
     primal = 0.5 * (norm_of(labels, l0) + norm_of(of_pairs, p0) + norm_of(reference, u0)) + cost @ loss
     size = np.abs(values) @ (np.abs(labels).sum(axis=1) + np.abs(of_pairs).sum(axis=1) + np.abs(reference[:, 0]))
 

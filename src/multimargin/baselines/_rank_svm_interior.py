@@ -12,7 +12,6 @@ from multimargin.estimators._interior import (
     Found,
     InteriorSystem,
     input_factor,
-    least_coefficients,
     run_interior,
     suits_interior,
 )
@@ -31,7 +30,7 @@ def rank_fits_interior(problem: RankProblem) -> bool:
 def solve_rank_interior(
     problem: RankProblem, tol: float, max_iter: int, seconds: float, monitor: Callable[[int, float, float, float], bool]
 ) -> tuple[Found, Array, Array]:
-    """Return what was found, coefficients of the rows in the scores of the labels, and dual variables of the pairs."""
+    """Return what was found, weights of the labels, constant feature last, and dual variables of the pairs."""
     n_rows, n_labels = problem.positives.shape
     bounds = np.zeros((n_rows, n_labels, n_labels))
     for i, on, off, bound in problem.pairs():
@@ -39,8 +38,8 @@ def solve_rank_interior(
     c = float(bounds.max())
     first, second = np.divmod(np.arange(n_labels**2), n_labels)
     V = np.eye(n_labels)[first] - np.eye(n_labels)[second]
-    Z = input_factor(problem.X, None, problem.bias)
-    system = _Cells(Z, V, bounds.reshape(n_rows, -1) / c, c)
+    factor = input_factor(problem.X, None, problem.bias)
+    system = _Cells(factor.Z, V, bounds.reshape(n_rows, -1) / c, c)
 
     def report(pass_: int, time: float, primal: float, dual: float) -> bool:
         return monitor(pass_, time, c * primal, c * dual)
@@ -48,7 +47,12 @@ def solve_rank_interior(
     found = run_interior(system, tol, max_iter, seconds, report)
     z = c * found.z.reshape(bounds.shape)
     alpha = [z[i][np.ix_(on, off)].ravel() for i, on, off, _ in problem.pairs()]
-    return found, least_coefficients(Z, np.sqrt(c) * found.W), np.concatenate(alpha)
+    W = np.sqrt(c) * found.W
+    weights = factor.weights(W)
+    if weights is None:
+        coef = factor.coefficients(W)
+        weights = np.vstack([problem.X.T @ coef, problem.bias * coef.sum(axis=0)])
+    return found, weights.T, np.concatenate(alpha)
 
 
 class _Cells(InteriorSystem):

@@ -39,7 +39,6 @@ __all__ = [
     "Found",
     "InteriorSystem",
     "input_factor",
-    "least_coefficients",
     "passes_before",
     "run_interior",
     "suits_interior",
@@ -260,16 +259,40 @@ def run_interior(
             point = system.step(point)
 
 
-def input_factor(X: Any, K: Array | None, bias: float) -> Array:
-    """Rows Z with Z Z' = K, constant feature included; no more columns than rows."""
+@dataclass(frozen=True)
+class InputFactor:
+    """Rows Z with Z Z' = K, constant feature included; no more columns than rows.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n_rows, rank)
+    columns : ndarray of bool of shape (n_features + 1,) or None
+        Where the columns of Z are features, the constant last: which ones.
+    """
+
+    Z: Array
+    columns: NDArray[np.bool_] | None
+
+    def weights(self, W: Array) -> Array | None:
+        """Weights of all features and the constant; None where the columns of Z are no features."""
+        if self.columns is None:
+            return None
+        full = np.zeros((len(self.columns), W.shape[1]))
+        full[self.columns] = W
+        return full
+
+    def coefficients(self, W: Array) -> Array:
+        """Coefficients of the rows that give these weights: the least ones, with the least cancellation."""
+        scale = np.abs(self.Z).max(axis=0, initial=0.0)
+        return np.asarray(interruptible(np.linalg.lstsq, (self.Z / scale).T, W / scale[:, None], None)[0])
+
+
+def input_factor(X: Any, K: Array | None, bias: float) -> InputFactor:
+    """Factor of the Gram matrix: the inputs themselves where there are more rows than features."""
     rows = gram_factor(K) if K is not None else np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     rows = np.column_stack([rows, np.full(len(rows), bias)])
-    if rows.shape[1] > rows.shape[0]:
+    wide = rows.shape[1] > rows.shape[0]
+    if wide:
         rows = interruptible(scipy.linalg.qr, rows.T, mode="economic")[1].T
-    return np.ascontiguousarray(rows[:, np.abs(rows).max(axis=0, initial=0.0) > 0])
-
-
-def least_coefficients(Z: Array, W: Array) -> Array:
-    """Coefficients of the rows of Z that give these weights: the least ones, which add up without cancellation."""
-    scale = np.abs(Z).max(axis=0, initial=0.0)
-    return np.asarray(interruptible(np.linalg.lstsq, (Z / scale).T, W / scale[:, None], None)[0])
+    used = np.abs(rows).max(axis=0, initial=0.0) > 0
+    return InputFactor(np.ascontiguousarray(rows[:, used]), None if wide or K is not None else used)

@@ -102,7 +102,7 @@ def _solve_rows(problem: SeparationProblem, limits: Limits, monitor: Report, sta
     offsets, atoms, values = result["D"]
     D = sp.csr_array((values, atoms, offsets), shape=(problem.n_rows, len(problem.atoms)))
     D.sort_indices()
-    return Proposal(D, D, result["primal"], result["dual"], result["passes"], result["status"])
+    return Proposal(D, D, None, result["primal"], result["dual"], result["passes"], result["status"])
 
 
 def _native(D: sp.csr_array) -> tuple[Any, Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ MOST_BYTES = 4 * 2**30
 CHECK_EVERY = 10
 LONG_PRODUCT = 100_000_000  # multiply-adds
 FARTHEST_SCORE = 10.0
+
+Array = NDArray[np.float64]
 
 
 def solve_admm(problem: SeparationProblem, limits: Limits, monitor: Report, start: Start | None) -> Proposal:
@@ -65,7 +68,7 @@ def _admm(problem: SeparationProblem, limits: Limits, monitor: Report, start: St
     signs = problem.signs()
     c = float(problem.cost.max())
     cost = problem.cost / c
-    Vk, lk = _input_spectrum(problem)
+    Vk, lk, lift = _input_spectrum(problem)
     Vr, lr = spectrum(problem.atoms.coupling())
     H = c * np.outer(lk, lr)
     rho = min(0.05 * float(np.sqrt(np.median(H) * H.max())), 1.0) if H.size else 1.0
@@ -121,8 +124,9 @@ def _admm(problem: SeparationProblem, limits: Limits, monitor: Report, start: St
         converged = (check or stopped) and best.primal - best.dual <= limits.tol * best.primal
         if converged or stopped or late or pass_ == limits.max_iter:
             status = "converged" if converged else "stopped" if stopped else "time_limit" if late else "max_iter"
-            coef = c * run(back, best.model)
-            return Proposal(sp.csr_array(c * best.w), coef, c * best.primal, c * best.dual, pass_, status)
+            model = c * best.model @ Vr.T
+            values = (c * best.primal, c * best.dual)
+            return Proposal(sp.csr_array(c * best.w), Vk @ model, lift(model), *values, pass_, status)
         if check:
             factor = _balance(z - w, w - before, w, max(_norm(mu), 0.01 * _norm(linear) / rho))
             rho *= factor
@@ -145,12 +149,13 @@ class _Best:
             self.dual, self.w = dual, factor * w
 
 
-def _input_spectrum(problem: SeparationProblem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvectors (n_rows, rank) and eigenvalues of K that are not zero."""
+def _input_spectrum(problem: SeparationProblem) -> tuple[Array, Array, Callable[[Array], Array | None]]:
+    """Eigenvectors (n_rows, rank) and eigenvalues of K that are not zero; weights of coefficients of eigenvectors."""
     if problem.K is None:
-        inputs = input_factor(problem.X, None, problem.bias)
-        vectors, singular, _ = interruptible(np.linalg.svd, inputs, full_matrices=False)
-        return not_zero(vectors, singular**2)
+        factor = input_factor(problem.X, None, problem.bias)
+        vectors, singular, right = interruptible(np.linalg.svd, factor.Z, full_matrices=False)
+        vectors, values = not_zero(vectors, singular**2)
+        return vectors, values, lambda W: factor.weights(right[: len(values)].T @ (np.sqrt(values)[:, None] * W))
     values, vectors = interruptible(np.linalg.eigh, problem.K + problem.bias**2)
     if values[0] < -1e-7 * np.abs(values).max():
         msg = (
@@ -158,7 +163,7 @@ def _input_spectrum(problem: SeparationProblem) -> tuple[NDArray[np.float64], ND
             f"largest {values[-1]:.3g}. Use a kernel that is positive semidefinite."
         )
         raise InputError(msg)
-    return not_zero(vectors, values)
+    return *not_zero(vectors, values), lambda W: None
 
 
 def _balance(primal: Any, dual: Any, w: Any, mu: float) -> float:

@@ -63,13 +63,13 @@ class ModelPoint:
         Scores of the labels that take part, divided by their ``a``.
     reference : Functions
         The reference score.
-    sets : csr_array of shape (n_rows, n_atoms - n_labels)
-        Coefficients of the larger label sets.
+    sets : Functions or csr_array of shape (n_rows, n_atoms - n_labels)
+        Those the larger label sets add, or coefficients of the rows in them.
     """
 
     labels: Functions
     reference: Functions
-    sets: sp.csr_array
+    sets: Functions | sp.csr_array
 
 
 @dataclass(frozen=True)
@@ -117,24 +117,26 @@ class SeparationCertifier:
         above, below = self._worst(labels - reference, self._positive, self._negative)
         norms = self._inner(point.labels, point.labels)
         norm = float(np.sum(self._inner(point.reference, point.reference)) + np.sum(norms / self._unit_norms))
-        sets = sp.csc_array(point.sets)
-        used = np.flatnonzero(np.diff(sets.indptr))
-        coefficients = sp.csr_array(sets[:, used])
         for block in self._blocks(self.n_labels, len(self.problem.atoms)):
-            own = self._share_of_labels(block)
-            rest = self._orthogonal(self.n_labels + used, block)
-            part = self._combined(np.asarray(coefficients @ rest))
-            scores = labels @ own.T + self._values(part)
-            within, without = self._sides(block)
-            more = self._worst(scores - reference, within, without)
+            mine, part = self._set_functions(point.sets, block)
+            scores = labels @ self._share_of_labels(block).T + self._values(part)
+            more = self._worst(scores - reference, *self._sides(block))
             above, below = np.minimum(above, more[0]), np.minimum(below, more[1])
-            mine = self._combined(sets[:, block - self.n_labels].toarray())
             norm += float(np.sum(self._inner(mine, part)))
         return Objective(norm, above, below, self.problem.cost)
 
     def dual(self, D: sp.csr_array) -> float:
         """Value of dual variables (n_rows, n_atoms), after they were moved into their feasible set."""
+        linear, quadratic = self._dual_parts(self.feasible(D))
+        return linear - 0.5 * quadratic
+
+    def best_multiple(self, D: sp.csr_array) -> sp.csr_array:
+        """Return feasible dual variables: of all multiples of these, between none and themselves, the best."""
         D = self.feasible(D)
+        linear, quadratic = self._dual_parts(D)
+        return D * (linear / quadratic) if quadratic > linear else D
+
+    def _dual_parts(self, D: sp.csr_array) -> tuple[float, float]:
         columns = sp.csc_array(D)
         used = np.flatnonzero(np.diff(columns.indptr))
         total = self._combined(np.asarray(D.sum(axis=1)).reshape(-1, 1))
@@ -144,7 +146,7 @@ class SeparationCertifier:
             part = self._combined(np.asarray(active @ self._gram(used, block)))
             mine = self._combined(columns[:, block].toarray())
             quadratic += float(np.sum(self._inner(mine, part)))
-        return float(np.abs(D.data).sum()) - 0.5 * quadratic
+        return float(np.abs(D.data).sum()), quadratic
 
     def feasible(self, D: sp.csr_array) -> sp.csr_array:
         """Dual variables without those of sets that have no part in their row, and no row's sums above its cost."""
@@ -165,6 +167,17 @@ class SeparationCertifier:
             factor = np.where(over, self.problem.cost / np.where(over, sums, 1.0), 1.0)
             D.data = np.where(side * D.data > 0, D.data * factor[row], D.data)
         return D
+
+    def _set_functions(self, sets: Functions | sp.csr_array, block: NDArray[np.intp]) -> tuple[Functions, Functions]:
+        """Functions of some of the larger sets, and what all together add to the scores of these."""
+        own = block - self.n_labels
+        if isinstance(sets, Functions):
+            rest = self._orthogonal(np.arange(self.n_labels, len(self.problem.atoms)), block)
+            return Functions(sets.coef[:, own], sets.constant[own]), Functions(sets.coef @ rest, sets.constant @ rest)
+        columns = sp.csc_array(sets)
+        used = np.flatnonzero(np.diff(columns.indptr))
+        rest = self._orthogonal(self.n_labels + used, block)
+        return self._combined(columns[:, own].toarray()), self._combined(np.asarray(columns[:, used] @ rest))
 
     def _values(self, functions: Functions) -> NDArray[np.float64]:
         return np.asarray(self._X @ functions.coef + functions.constant)

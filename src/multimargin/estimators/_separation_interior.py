@@ -11,7 +11,6 @@ from multimargin.estimators._interior import (
     MOST_UNKNOWNS,
     InteriorSystem,
     input_factor,
-    least_coefficients,
     run_interior,
     suits_interior,
 )
@@ -43,17 +42,18 @@ def solve_interior(problem: SeparationProblem, limits: Limits, monitor: Report) 
         )
         raise InputError(msg)
     c = float(problem.cost.max())
-    vectors, values = spectrum(problem.atoms.coupling())
-    Z, V = input_factor(problem.X, problem.K, problem.bias), np.asarray(vectors * np.sqrt(values))
-    system = _Sides(Z, V, problem.signs(), problem.cost / c, c)
+    vectors, lengths = spectrum(problem.atoms.coupling())
+    factor, V = input_factor(problem.X, problem.K, problem.bias), np.asarray(vectors * np.sqrt(lengths))
+    system = _Sides(factor.Z, V, problem.signs(), problem.cost / c, c)
 
     def report(pass_: int, seconds: float, primal: float, dual: float) -> bool:
         return monitor(pass_, seconds, c * primal, c * dual)
 
     found = run_interior(system, limits.tol, limits.max_iter, limits.seconds, report)
-    coef = least_coefficients(Z, np.sqrt(c) * found.W) @ np.linalg.pinv(V)
+    W = np.sqrt(c) * found.W @ np.linalg.pinv(V)
     D = sp.csr_array(c * system.S * found.z)
-    return Proposal(D, coef, c * found.primal, c * found.dual, found.passes, found.status)
+    values = (c * found.primal, c * found.dual)
+    return Proposal(D, factor.coefficients(W), factor.weights(W), *values, found.passes, found.status)
 
 
 class _Sides(InteriorSystem):

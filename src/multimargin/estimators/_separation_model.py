@@ -43,8 +43,9 @@ __all__ = ["SeparationModel"]
 
 MOST_ROWS = 20_000  # for kernels of the inputs
 ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
+SET_ATTRIBUTES = ("set_coef_", "set_intercept_", "set_dual_coef_")
 SHORTER = 0.01  # what a shorter model must gain
-MOST_SCALE = {"rows": 1e6, "admm": 1e8, "interior": 1e18}  # measured: docs/label_set_kernels.md
+MOST_SCALE = {"rows": 1e4, "admm": 1e6, "interior": 1e18}  # measured: docs/label_set_kernels.md
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,9 @@ class SeparationModel(MultilabelClassifier):
         del self._gamma
         task = self._task(problem)
         if task is None:
-            self._set_model(problem, _Task.nothing(problem), np.zeros((0, 0)), problem.dtype)
+            none = sp.csr_array((0, 0))
+            found = Proposal(none, none, None, 0.0, 0.0, 1, "converged")
+            self._set_model(problem, _Task.nothing(problem), found, 1.0, problem.dtype)
             self.n_atoms_ = 0
             monitor(1, 0.0, 0.0, 0.0)
             return Solution(0.0, 0.0, 1, "converged")
@@ -205,8 +208,8 @@ class SeparationModel(MultilabelClassifier):
         solver = second_solver(task, self.max_iter)[0] if self.solver == "auto" else self.solver
         mean = float(task.squares().mean())
         scale = float(np.average(task.cost)) * mean
-        separable = task.K is None and task.rank == task.n_rows  # as many features as rows: no labels clash
-        if scale > MOST_SCALE[solver] and not separable:
+        clashes = task.K is None and task.rank < task.n_rows  # else labels can be separated, and training converges
+        if clashes and scale > MOST_SCALE[solver]:
             msg = (
                 f"C K(x, x) is {scale:.3g} on average: with solver={solver!r} training is not expected to converge "
                 f"above {MOST_SCALE[solver]:g}. Scale the features (sklearn.preprocessing.StandardScaler or "
@@ -231,17 +234,17 @@ class SeparationModel(MultilabelClassifier):
         better: where training did not get far, its weights are often far too long.
         """
         certifier = SeparationCertifier(task.problem)
-        D = certifier.feasible(found.D)
+        D = certifier.best_multiple(found.D)
         dual = certifier.dual(D)
         for dtype in dict.fromkeys((np.dtype(problem.dtype), np.dtype(np.float64))):
-            self._set_model(problem, task, found.coef, dtype)
+            self._set_model(problem, task, found, 1.0, dtype)
             objective = certifier.objective(self._point(problem, task))
             primal = objective.of_multiple(1.0)
             if Bounds(primal, dual).within(self.tol):
                 return primal, dual, D
         factor = objective.best_multiple()
         if objective.of_multiple(factor) < (1 - SHORTER) * primal:
-            self._set_model(problem, task, factor * found.coef, np.dtype(np.float64))
+            self._set_model(problem, task, found, factor, np.float64)
             primal = certifier.objective(self._point(problem, task)).of_multiple(1.0)
         return primal, dual, D
 
@@ -263,15 +266,23 @@ class SeparationModel(MultilabelClassifier):
         constant = np.array([self.threshold_intercept_])
         ratio = self._decision_scale(atoms) / atoms.a[: atoms.n_labels]
         labels = Functions(ratio * (decisions + reference), ratio * (self.intercept_[task.varies] + constant))
-        n_sets = len(atoms) - atoms.n_labels
-        sets = getattr(self, "set_coef_", sp.csr_array((problem.X.shape[0], n_sets)))
-        if sets.shape != (problem.X.shape[0], n_sets):
+        return ModelPoint(labels, Functions(reference, constant), self._set_functions(problem, task))
+
+    def _set_functions(self, problem: Problem, task: _Task) -> Functions | sp.csr_array:
+        n_sets = len(task.problem.atoms) - task.problem.atoms.n_labels
+        if hasattr(self, "set_coef_"):
+            kept, expected = self.set_coef_.shape, (n_sets, problem.X.shape[1])
+        else:
+            expected = (problem.X.shape[0], n_sets)
+            sets = getattr(self, "set_dual_coef_", sp.csr_array(expected))
+            kept = sets.shape
+        if kept != expected:
             msg = (
-                f"certify needs the data the model was trained on; it has coefficients of {sets.shape[1]} label sets "
-                f"of {sets.shape[0]} rows, these data have {n_sets} of {problem.X.shape[0]}."
+                f"certify needs the data the model was trained on: its coefficients of label sets have shape {kept}, "
+                f"with these data it would be {expected}."
             )
             raise InputError(msg)
-        return ModelPoint(labels, Functions(reference, constant), sp.csr_array(sets[task.rows]))
+        return Functions(self.set_coef_.T, self.set_intercept_) if hasattr(self, "set_coef_") else sets[task.rows]
 
     def _kernel(self, Z: Any) -> Kernel:
         """Input kernel with fixed rows Z."""
@@ -296,23 +307,30 @@ class SeparationModel(MultilabelClassifier):
         factor = self.C / last[2]
         return Start(sp.csr_array(last[0].D * factor), last[0].coef * factor)
 
-    def _set_model(self, problem: Problem, task: _Task, coef: Any, dtype: np.dtype[Any]) -> None:
-        """Keep the decisions and the reference score of the model with these coefficients of rows and atoms."""
+    def _set_model(self, problem: Problem, task: _Task, found: Proposal, factor: float, dtype: Any) -> None:
+        """Keep the decisions and the reference score of a proposed model, times a factor."""
+        for name in ("coef_", "support_", "support_vectors_", "dual_coef_", *SET_ATTRIBUTES):
+            self.__dict__.pop(name, None)  # of an earlier fit with another kernel
         atoms, bias, rows = task.problem.atoms, task.problem.bias, task.rows
+        coef = factor * (found.coef if found.weights is None else found.weights)
         threshold = -np.asarray(coef.sum(axis=1)).ravel()
-        decision = np.zeros((len(rows), problem.labels.n_labels))
-        if len(rows):
-            scaled = atoms.label_scores() @ sp.diags_array(1.0 / self._decision_scale(atoms))
-            scores = coef @ scaled
-            decision[:, task.varies] = (scores.toarray() if sp.issparse(scores) else scores) - threshold[:, None]
+        scores = coef @ (atoms.label_scores() @ sp.diags_array(1.0 / self._decision_scale(atoms)))
+        decision = np.zeros((coef.shape[0], problem.labels.n_labels))
+        decision[:, task.varies] = (scores.toarray() if sp.issparse(scores) else scores) - threshold[:, None]
+        sets = coef[:, atoms.n_labels :]
+        if found.weights is not None:
+            self.coef_ = np.ascontiguousarray(decision[:-1].T, dtype=dtype)
+            self.intercept_ = (bias * decision[-1]).astype(dtype)
+            self.threshold_coef_ = threshold[:-1].astype(dtype)
+            self.threshold_intercept_ = float(bias * threshold[-1])
+            if not atoms.unit:
+                self.set_coef_, self.set_intercept_ = np.ascontiguousarray(sets[:-1].T), bias * sets[-1]
+            return
         self.intercept_ = (bias**2 * decision.sum(axis=0)).astype(dtype)
         self.threshold_intercept_ = float(bias**2 * threshold.sum())
-        for name in ("coef_", "support_", "support_vectors_", "dual_coef_", "set_coef_"):
-            self.__dict__.pop(name, None)  # of an earlier fit with another kernel
-        if len(atoms) > atoms.n_labels:
-            part = sp.coo_array(coef[:, atoms.n_labels :])
-            shape = (problem.X.shape[0], len(atoms) - atoms.n_labels)
-            self.set_coef_ = sp.csr_array((part.data, (rows[part.row], part.col)), shape=shape)
+        if not atoms.unit:
+            part, shape = sp.coo_array(sets), (problem.X.shape[0], sets.shape[1])
+            self.set_dual_coef_ = sp.csr_array((part.data, (rows[part.row], part.col)), shape=shape)
         if self.kernel == "linear":
             X = problem.X[rows].astype(np.float64, copy=False)
             self.coef_ = np.ascontiguousarray(safe_sparse_dot(X.T, decision, dense_output=True).T, dtype=dtype)

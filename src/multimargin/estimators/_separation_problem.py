@@ -57,6 +57,9 @@ class Proposal:
     coef : csr_array or ndarray of shape (n_rows, n_atoms)
         Coefficients of the model W, the sum of ``coef[i, j] psi_j x_i'``. Those of the best model need not be the best
         dual variables: where C K is large, a small error in D is a large one in W.
+    weights : ndarray of shape (n_features + 1, n_atoms) or None
+        The same of a linear model as weights of the features and the constant, if they are at hand: the sum over rows
+        may cancel.
     primal, dual : float
     passes : int
     status : str
@@ -64,6 +67,7 @@ class Proposal:
 
     D: sp.csr_array
     coef: Any
+    weights: NDArray[np.float64] | None
     primal: float
     dual: float
     passes: int
