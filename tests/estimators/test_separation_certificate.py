@@ -193,6 +193,13 @@ def test_a_model_too_coarse_in_single_precision_is_kept_in_double(rng):
     assert easy.coef_.dtype == np.float32
 
 
+def test_a_kernel_matrix_that_rounding_made_indefinite_gives_no_model(rng):
+    X, Y = make_problem(rng, 16, 3, 4)
+    K = (1e12 * X @ X.T).astype(np.float32)
+    with pytest.raises(InputError, match="positive semidefinite"):
+        CalibratedSeparationClassifier(C=10.0, kernel="precomputed", solver="admm", random_state=0).fit(K, Y)
+
+
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_a_loaded_model_can_be_certified(rng, tmp_path, kernel):
     X, Y = make_problem(rng)

@@ -50,6 +50,8 @@ class RankProblem:
 
     def primal(self, coef: Array, intercept: Array) -> float:
         """Objective of decisions, from which any function of the input may have been taken."""
+        if not len(coef):
+            return 0.0
         coef = coef.astype(np.float64) - coef.mean(axis=0, dtype=np.float64)
         intercept = intercept.astype(np.float64) - intercept.mean(dtype=np.float64)
         scores = np.asarray(self._inputs() @ coef.T + intercept)

@@ -69,10 +69,14 @@ def suits_interior(n_rows: int, n_features: int, rank: int, n_atoms: int, label_
 
 
 def passes_before(max_iter: int, n_rows: int, rank: int, label_rank: int) -> int:
-    """Return how many visits to all rows take about as long as this method; at most half of those allowed."""
+    """Return how many visits to all rows take about as long as this method: at most half of those allowed, if it fits.
+
+    All of them, where too few would be left for this method.
+    """
     unknowns = rank * label_rank
-    work = 15 * unknowns**2 * (n_rows / 2 + unknowns / 3) / FASTER
-    return int(min(np.clip(work / (2 * n_rows * unknowns), 300, 2000), max_iter // 2))
+    equal = 15 * unknowns * (n_rows / 2 + unknowns / 3) / (2 * n_rows * FASTER)
+    passes = int(min(np.clip(equal, 300, 2000), max_iter // 2))
+    return passes if max_iter - passes >= FEWEST else max_iter
 
 
 @dataclass(frozen=True)

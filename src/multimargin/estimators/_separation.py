@@ -18,7 +18,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from multimargin import _core
 from multimargin.estimators._base import native_rows
-from multimargin.estimators._interior import FEWEST, passes_before
+from multimargin.estimators._interior import passes_before
 from multimargin.estimators._separation_admm import solve_admm
 from multimargin.estimators._separation_interior import fits_interior, solve_interior
 from multimargin.estimators._separation_problem import Limits, Proposal, Report, SeparationProblem, Start
@@ -70,7 +70,7 @@ def solve_separation(
 def second_solver(problem: SeparationProblem, max_iter: int) -> tuple[str, int]:
     """Return what ``solver="auto"`` goes on with where ``"rows"`` takes long, and after how many passes."""
     passes = passes_before(max_iter, problem.n_rows, problem.rank, problem.atoms.n_labels)
-    if max_iter - passes >= FEWEST and fits_interior(problem):
+    if passes < max_iter and fits_interior(problem):
         return "interior", passes
     small = problem.n_rows <= ADMM_ROWS and problem.n_rows * len(problem.atoms) <= ADMM_CELLS
     return ("admm", ROW_PASSES) if small and max_iter > ROW_PASSES else ("rows", max_iter)

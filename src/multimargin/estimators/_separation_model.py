@@ -43,9 +43,10 @@ __all__ = ["SeparationModel"]
 
 MOST_ROWS = 20_000  # for kernels of the inputs
 ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
+MANY_PASSES = 5000  # fewer are a limit of their own, whatever the scale
 SET_ATTRIBUTES = ("set_coef_", "set_intercept_", "set_dual_coef_")
 SHORTER = 0.01  # what a shorter model must gain
-MOST_SCALE = {"rows": 1e4, "admm": 1e6, "interior": 1e18}  # measured: docs/label_set_kernels.md
+MOST_SCALE = {"rows": 1e5, "admm": 1e6, "interior": 1e18}  # measured: docs/label_set_kernels.md
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,13 @@ class SeparationModel(MultilabelClassifier):
             if Bounds(primal, dual).within(self.tol) or found.status != "converged" or passes >= self.max_iter:
                 break
             tol, start = 0.1 * tol, Start(D, found.coef)
+        if task.problem.K is not None and dual - primal > self.tol * abs(primal):
+            msg = (
+                f"The kernel matrix must be positive semidefinite: its rounding, or the kernel, leaves a lower bound "
+                f"{dual:.6g} of the optimum above the objective {primal:.6g} of a model. Give a precomputed matrix in "
+                "double precision, scale the features, or lower C."
+            )
+            raise InputError(msg)
         self.__dict__.pop("_dual", None)
         if self.warm_start:
             self._dual = (Start(D, found.coef), problem.labels.positives.shape, self.C)
@@ -205,7 +213,7 @@ class SeparationModel(MultilabelClassifier):
 
     def _check_scale(self, task: SeparationProblem) -> None:
         """Say before a long run that it will not end well."""
-        solver = second_solver(task, self.max_iter)[0] if self.solver == "auto" else self.solver
+        solver = second_solver(task, max(self.max_iter, MANY_PASSES))[0] if self.solver == "auto" else self.solver
         mean = float(task.squares().mean())
         scale = float(np.average(task.cost)) * mean
         clashes = task.K is None and task.rank < task.n_rows  # else labels can be separated, and training converges
