@@ -117,12 +117,13 @@ class SeparationCertifier:
         above, below = self._worst(labels - reference, self._positive, self._negative)
         norms = self._inner(point.labels, point.labels)
         norm = float(np.sum(self._inner(point.reference, point.reference)) + np.sum(norms / self._unit_norms))
-        for block in self._blocks(self.n_labels, len(self.problem.atoms)):
-            mine, part = self._set_functions(point.sets, block)
+        terms = self._terms(point.sets, self.n_labels)
+        for block in self._blocks_of(np.arange(self.n_labels, len(self.problem.atoms))):
+            part = terms.mixed(self._orthogonal(terms.atoms, block))
             scores = labels @ self._share_of_labels(block).T + self._values(part)
             more = self._worst(scores - reference, *self._sides(block))
             above, below = np.minimum(above, more[0]), np.minimum(below, more[1])
-            norm += float(np.sum(self._inner(mine, part)))
+            norm += self._products(terms, part, block)
         return Objective(norm, above, below, self.problem.cost)
 
     def dual(self, D: sp.csr_array) -> float:
@@ -137,16 +138,27 @@ class SeparationCertifier:
         return D * (linear / quadratic) if quadratic > linear else D
 
     def _dual_parts(self, D: sp.csr_array) -> tuple[float, float]:
-        columns = sp.csc_array(D)
-        used = np.flatnonzero(np.diff(columns.indptr))
         total = self._combined(np.asarray(D.sum(axis=1)).reshape(-1, 1))
         quadratic = float(np.sum(self._inner(total, total)))
-        active = sp.csr_array(columns[:, used])
-        for block in self._blocks_of(used):
-            part = self._combined(np.asarray(active @ self._gram(used, block)))
-            mine = self._combined(columns[:, block].toarray())
-            quadratic += float(np.sum(self._inner(mine, part)))
+        terms = self._terms(D, 0)
+        for block in self._blocks_of(terms.atoms):
+            quadratic += self._products(terms, terms.mixed(self._gram(terms.atoms, block)), block)
         return float(np.abs(D.data).sum()), quadratic
+
+    def _products(self, terms: _Terms, part: Functions, block: NDArray[np.intp]) -> float:
+        """Sum of the inner products of the terms of a block of atoms with these functions of them."""
+        _, mine, there = np.intersect1d(terms.atoms, block, assume_unique=True, return_indices=True)
+        return float(np.sum(self._inner(terms.some(mine), Functions(part.coef[:, there], part.constant[there]))))
+
+    def _terms(self, sets: Functions | sp.csr_array, first: int) -> _Terms:
+        """Functions with which atoms from ``first`` on enter W; as coefficients of rows where that takes less room."""
+        if isinstance(sets, Functions):
+            return _Terms(first + np.arange(len(sets.constant)), sets, None, self)
+        columns = sp.csc_array(sets)
+        used = np.flatnonzero(np.diff(columns.indptr))
+        rows = sp.csr_array(columns[:, used])
+        small = self.problem.K is None and 8 * self._X.shape[1] * len(used) <= 8 * BLOCK_BYTES
+        return _Terms(first + used, self._combined(rows) if small else None, rows, self)
 
     def feasible(self, D: sp.csr_array) -> sp.csr_array:
         """Dual variables without those of sets that have no part in their row, and no row's sums above its cost."""
@@ -168,17 +180,6 @@ class SeparationCertifier:
             D.data = np.where(side * D.data > 0, D.data * factor[row], D.data)
         return D
 
-    def _set_functions(self, sets: Functions | sp.csr_array, block: NDArray[np.intp]) -> tuple[Functions, Functions]:
-        """Functions of some of the larger sets, and what all together add to the scores of these."""
-        own = block - self.n_labels
-        if isinstance(sets, Functions):
-            rest = self._orthogonal(np.arange(self.n_labels, len(self.problem.atoms)), block)
-            return Functions(sets.coef[:, own], sets.constant[own]), Functions(sets.coef @ rest, sets.constant @ rest)
-        columns = sp.csc_array(sets)
-        used = np.flatnonzero(np.diff(columns.indptr))
-        rest = self._orthogonal(self.n_labels + used, block)
-        return self._combined(columns[:, own].toarray()), self._combined(np.asarray(columns[:, used] @ rest))
-
     def _values(self, functions: Functions) -> NDArray[np.float64]:
         return np.asarray(self._X @ functions.coef + functions.constant)
 
@@ -189,10 +190,12 @@ class SeparationCertifier:
         bias = self.problem.bias
         return np.asarray(products + (f.constant / bias) * (g.constant / bias) if bias else products)
 
-    def _combined(self, coefficients: NDArray[np.float64]) -> Functions:
-        """Functions that are sums of rows."""
-        constant = self.problem.bias**2 * coefficients.sum(axis=0)
-        return Functions(self._X.T @ coefficients if self.problem.K is None else coefficients, constant)
+    def _combined(self, coefficients: Any) -> Functions:
+        """Functions that are sums of rows, with dense or sparse coefficients."""
+        constant = self.problem.bias**2 * np.asarray(coefficients.sum(axis=0)).ravel()
+        if self.problem.K is None:
+            coefficients = (coefficients.T @ self._X).T
+        return Functions(coefficients.toarray() if sp.issparse(coefficients) else coefficients, constant)
 
     def _worst(self, scores: NDArray[np.float64], within: Any, without: Any) -> tuple[Any, Any]:
         above = np.where(within, scores, np.inf).min(axis=1, initial=np.inf)
@@ -201,9 +204,10 @@ class SeparationCertifier:
 
     def _sides(self, block: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which sets lie within the labels of a row, and which within those it lacks."""
-        sets = self._sets[block]
+        sets = self._sets[block].astype(np.float32)  # counts of labels are exact in it
         size = sets.sum(axis=1)
-        return self.problem.positives @ sets.T == size, self.problem.negatives @ sets.T == size
+        within, without = (side.astype(np.float32) @ sets.T == size for side in (self._positive, self._negative))
+        return within, without
 
     @cached_property
     def _sets(self) -> NDArray[np.float64]:
@@ -231,13 +235,31 @@ class SeparationCertifier:
         spanned = (self._share_of_labels(left) * self._unit_norms) @ self._share_of_labels(right).T
         return np.asarray(self._gram(left, right) - spanned)
 
-    def _blocks(self, first: int, last: int) -> Iterator[NDArray[np.intp]]:
-        return self._blocks_of(np.arange(first, last))
-
     def _blocks_of(self, atoms: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
         """Atoms, a block at a time, such that a number per row and atom of a block fits in a few dozen megabytes."""
         size = max(1, BLOCK_BYTES // (8 * max(self.problem.n_rows, len(self.problem.atoms), 1)))
         return (atoms[k : k + size] for k in range(0, len(atoms), size))
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Functions of some atoms, or the coefficients of the rows in them."""
+
+    atoms: NDArray[np.intp]
+    functions: Functions | None
+    rows: Any
+    certifier: SeparationCertifier
+
+    def some(self, which: NDArray[np.intp]) -> Functions:
+        if self.functions is None:
+            return self.certifier._combined(self.rows[:, which])
+        return Functions(self.functions.coef[:, which], self.functions.constant[which])
+
+    def mixed(self, matrix: NDArray[np.float64]) -> Functions:
+        """Add up the functions, with the columns of a matrix as factors."""
+        if self.functions is None:
+            return self.certifier._combined(np.asarray(self.rows @ matrix))
+        return Functions(self.functions.coef @ matrix, self.functions.constant @ matrix)
 
 
 def closed_history(history: History, solution: Solution, elapsed: float) -> History:
