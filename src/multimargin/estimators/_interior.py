@@ -254,12 +254,12 @@ def run_interior(
                 dual, z = lower, point.z
             since = 0 if primal - dual < 0.99 * gap else since + 1
             elapsed = time.monotonic() - began
-            stopped = report(pass_, elapsed, primal, dual)
+            stopped = report(pass_, elapsed, primal, max(dual, 0.0))  # 0: without dual variables
             status = "converged" if primal - dual <= tol * primal else "stopped" if stopped else "max_iter"
             if status == "max_iter" and elapsed > seconds:
                 status = "time_limit"
             if status != "max_iter" or pass_ >= max_iter or since >= PATIENCE:
-                return Found(primal, dual, W, z, pass_, status)
+                return Found(primal, max(dual, 0.0), W, z if dual > 0 else 0.0 * z, pass_, status)
             point = system.step(point)
 
 

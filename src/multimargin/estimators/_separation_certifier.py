@@ -143,7 +143,17 @@ class SeparationCertifier:
         terms = self._terms(D, 0)
         for block in self._blocks_of(terms.atoms):
             quadratic += self._products(terms, terms.mixed(self._gram(terms.atoms, block)), block)
-        return float(np.abs(D.data).sum()), quadratic
+        return float(np.abs(D.data).sum()), quadratic + self._rounding(D, terms.atoms)
+
+    def _rounding(self, D: sp.csr_array, used: NDArray[np.intp]) -> float:
+        """Return how far rounding may have lowered D'KDR: with a Gram matrix, large numbers may cancel in it."""
+        if self.problem.K is None:
+            return 0.0
+        sizes = np.sqrt(np.maximum(self.problem.squares(), 0.0)) @ abs(D)[:, used]  # |K_ij|^2 <= K_ii K_jj
+        products = sum(
+            sizes[block] @ (sizes @ self._gram(used, used[block])) for block in self._blocks_of(np.arange(len(used)))
+        )
+        return float(np.finfo(np.float64).eps * (products + sizes.sum() ** 2))
 
     def _products(self, terms: _Terms, part: Functions, block: NDArray[np.intp]) -> float:
         """Sum of the inner products of the terms of a block of atoms with these functions of them."""

@@ -46,7 +46,7 @@ ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
 MANY_PASSES = 5000  # fewer are a limit of their own, whatever the scale
 SET_ATTRIBUTES = ("set_coef_", "set_intercept_", "set_dual_coef_")
 SHORTER = 0.01  # what a shorter model must gain
-MOST_SCALE = {"rows": 1e5, "admm": 1e6, "interior": 1e18}  # measured: docs/label_set_kernels.md
+MOST_SCALE = {"rows": 1e5, "admm": 1e6, "interior": 1e17}  # measured: docs/label_set_kernels.md
 
 
 @dataclass(frozen=True)
