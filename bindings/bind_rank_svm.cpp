@@ -34,6 +34,9 @@ nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::
             out["weights"] =
                 new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(x.cols() + 1)},
                                   [&](double* w) { solver.copy_weights(w); });
+            // of the pairs of all rows, negative labels running fastest
+            out["alpha"] =
+                new_array<double>({solver.alpha().size()}, [&](double* a) { std::ranges::copy(solver.alpha(), a); });
             return out;
         },
         rows.matrix);

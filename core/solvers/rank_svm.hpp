@@ -101,6 +101,8 @@ class RankSolver {
                 out[k * (cols + 1) + j] = state_[at(Kernels::group > 1 ? k * (cols + 1) + j : j * labels_ + k)];
     }
 
+    const std::vector<double>& alpha() const { return alpha_; }
+
   private:
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 

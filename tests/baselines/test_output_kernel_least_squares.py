@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
+from multimargin import certify
 from multimargin.baselines import OutputKernelLeastSquares
 from multimargin.errors import InputError
 
@@ -71,3 +72,30 @@ def test_unknown_labels_are_refused(problem):
     X, Y = problem
     with pytest.raises(InputError, match="unknown labels"):
         OutputKernelLeastSquares().fit(X, np.where(Y == 1, np.nan, Y))
+
+
+@pytest.mark.parametrize("rule", ["ridge", "paper", "preimage"])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e3])
+def test_certificate_is_that_of_the_data(problem, rule, scale):
+    X, Y = problem
+    X, weight = scale * X, np.arange(40.0)
+    model = OutputKernelLeastSquares(C=5.0, weights=(1.0, 1.0), rule=rule).fit(X, Y, weight)
+    assert certify(model, X, Y, weight) == model.certificate_
+    Z, cost, T = np.column_stack([X, np.ones(40)])[1:], 5.0 * weight[1:], Y[1:]
+    sets = np.unique(T, axis=0) if rule == "preimage" else np.eye(4)
+    primal = 0.0
+    for s in sets:
+        common = T @ s
+        target, length = common + common**2, s.sum() + s.sum() ** 2
+        w = np.linalg.solve(Z.T @ (cost[:, None] * Z) + np.eye(6), Z.T @ (cost * target))
+        primal += (0.5 * w @ w + 0.5 * cost @ (target - Z @ w) ** 2) / max(length, 1)
+    assert model.certificate_.primal == pytest.approx(primal, rel=1e-8)
+    assert model.certificate_.converged
+
+
+def test_what_cannot_be_solved_is_refused(problem):
+    X, Y = problem
+    with pytest.raises(InputError, match="must be finite between all training rows"):
+        OutputKernelLeastSquares(kernel="poly", kernel_degree=9, gamma=1.0).fit(1e40 * X, Y)
+    with pytest.raises(InputError, match="plus the ridge"):
+        OutputKernelLeastSquares(C=1e9).fit(1e9 * X, Y)

@@ -1,9 +1,13 @@
+import warnings
+
 import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from multimargin import certify
 from multimargin.baselines import RankSVM
+from multimargin.baselines._rank_svm_certifier import RankProblem
 from multimargin.baselines.rank_svm import threshold_targets
 from multimargin.errors import InputError
 
@@ -26,7 +30,132 @@ def optimum(X, Y, C, bias):
                 loss += C / (len(on) * len(off)) * cp.pos(1 - x @ (W[:, k] - W[:, n]))
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(W) + loss))
     problem.solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(W.value.sum(axis=1), 0, atol=1e-4)  # what the certifier relies on
     return problem.value
+
+
+def pairs(Y):
+    for i, y in enumerate(Y):
+        on, off = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
+        for k in on:
+            for n in off:
+                yield i, k, n, 1.0 / (len(on) * len(off))
+
+
+def recomputed(model, X, Y, cost, alpha):
+    """Primal value of the decisions, dual value of clipped variables, and the size of rounding, pair by pair."""
+    bias = model.intercept_scaling if model.fit_intercept else 0.0
+    varies = np.array([{0.0, 1.0} <= set(column) for column in Y.T])
+    Y = Y[:, varies]
+    X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
+    w = model.coef_[varies].astype(np.float64)
+    b = model.intercept_[varies].astype(np.float64)
+    w, b = w - w.sum(axis=0) / len(w), b - b.sum() / len(b)
+    scores = X @ w.T + b
+    primal = 0.5 * np.sum(w**2) + (0.5 * np.sum((b / bias) ** 2) if bias else 0.0)
+    V, total, rounding = np.zeros((Y.shape[1], X.shape[1] + 1)), 0.0, 0.0
+    for (i, k, n, share), a in zip(pairs(Y), alpha, strict=True):
+        primal += cost[i] * share * max(0.0, 1 - scores[i, k] + scores[i, n])
+        rounding += cost[i] * share * np.abs(X[i]) @ (np.abs(w[k]) + np.abs(w[n]))
+        a = min(max(a, 0.0), cost[i] * share)
+        V[k] += a * np.append(X[i], bias)
+        V[n] -= a * np.append(X[i], bias)
+        total += a
+    return primal, total - 0.5 * np.sum(V**2), 1e-13 * rounding
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_certificates_are_those_of_the_data(rng, monkeypatch, container, dtype):
+    kept = []
+    dual = RankProblem.dual
+    monkeypatch.setattr(RankProblem, "dual", lambda self, alpha: kept.append(alpha) or dual(self, alpha))
+    for case in range(12):
+        X, Y = make_problem(rng, int(rng.integers(2, 30)) + 5, 4, int(rng.integers(2, 7)))
+        X = container((X * 10 ** rng.uniform(-6, 6)).astype(dtype))
+        Y = Y.astype(float)
+        if case % 2:
+            Y[rng.random(Y.shape) < 0.2] = np.nan
+        weight = rng.integers(1, 3, size=len(Y)).astype(float)
+        model = RankSVM(C=10 ** rng.uniform(-4, 4), max_iter=[20, 500][case % 2], random_state=0)
+        model.set_params(fit_intercept=case % 3 > 0, intercept_scaling=10 ** rng.uniform(-1, 2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, Y, weight)
+        stated = model.certificate_
+        expected = recomputed(model, X, Y, model.C * weight, kept[-1])
+        assert stated.primal == pytest.approx(expected[0], rel=1e-8, abs=expected[2])
+        assert stated.dual == pytest.approx(expected[1], rel=1e-8, abs=1e-9 * stated.primal)
+        assert stated.gap >= -1e-9 * stated.primal
+        assert certify(model, X, Y, weight).primal == pytest.approx(stated.primal, rel=1e-9)
+        assert (model.history_.primal[-1], model.history_.dual[-1]) == (stated.primal, stated.dual)
+
+
+def test_dual_variables_are_moved_between_their_bounds(rng):
+    X, Y = make_problem(rng)
+    problem = RankProblem(X, 2.0, sp.csr_array(Y), sp.csr_array(1 - Y), np.ones(len(X)))
+    count = len(list(pairs(Y)))
+    inside = np.concatenate([np.full(len(on) * len(off), bound) for _, on, off, bound in problem.pairs()])
+    assert problem.dual(inside) == pytest.approx(problem.dual(inside + 7.0), rel=1e-12)
+    assert problem.dual(np.full(count, -1.0)) == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-2, 1e2, 1e4, 1e6])
+def test_every_scale_converges(rng, scale):
+    X, Y = make_problem(rng, n=60, d=6, n_labels=5)
+    for C in (1e-4, 1.0, 1e4):
+        assert RankSVM(C=C, random_state=0).fit(scale * X, Y).certificate_.converged
+
+
+def test_many_features_go_through_a_smaller_factor(rng):
+    X, Y = make_problem(rng, n=12, d=30)
+    options = {"C": 100.0, "tol": 1e-8, "random_state": 0}
+    rows = RankSVM(max_iter=59, **{**options, "tol": 1e-3}).fit(X, Y)  # too few passes for a second method
+    both = RankSVM(max_iter=100, **options).fit(X, Y)
+    assert both.certificate_.converged
+    assert both.certificate_.primal <= rows.certificate_.primal
+
+
+def test_degenerate_problems_are_solved():
+    for X, Y in [
+        (np.ones((1, 2)), [[1, 0]]),
+        (np.ones((4, 2)), [[1], [0], [1], [0]]),
+        (np.zeros((4, 2)), [[1, 0], [0, 1], [1, 1], [0, 0]]),
+    ]:
+        for fit_intercept in (True, False):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Constant in training")
+                model = RankSVM(fit_intercept=fit_intercept, random_state=0).fit(X, np.array(Y))
+            assert model.certificate_.converged
+            assert np.all(np.isfinite(model.decision_function(X)))
+
+
+def test_a_hopeless_scale_is_said_before_the_long_run(rng, monkeypatch):
+    monkeypatch.setattr("multimargin.baselines.rank_svm.rank_fits_interior", lambda problem: False)
+    X, Y = make_problem(rng)
+    passes = []
+    with pytest.raises(UserWarning, match=r"C \|x\|\^2 is .* choose C around"):
+        RankSVM(callback=lambda p: passes.append(p.pass_)).fit(1e6 * X, Y)
+    assert not passes
+    with pytest.raises(InputError, match="largest C"):
+        RankSVM(C=1e50).fit(1e60 * X, Y)
+
+
+def test_an_interrupted_fit_leaves_the_model_as_it_was(rng):
+    X, Y = make_problem(rng)
+    model = RankSVM(random_state=0).fit(X, Y)
+    for stop in (2, 305):
+
+        def interrupt(progress, stop=stop):
+            if progress.pass_ >= stop:
+                raise KeyboardInterrupt
+
+        model.set_params(callback=interrupt, C=1e6, tol=1e-9)
+        before = dict(vars(model))
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X + 1, Y)
+        assert all(vars(model)[name] is before[name] for name in before)
+        assert vars(model).keys() == before.keys()
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])

@@ -10,10 +10,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
 from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
+from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation import known_labels
+from multimargin.estimators._separation_problem import check_finite_kernel, known_labels
 from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel, resolve_gamma
 from multimargin.label_kernels import LabelKernel, check_label_kernel
 
@@ -63,7 +65,8 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     sets_ : ndarray of shape (n_sets, n_labels)
         Those label sets.
     certificate_ : Certificate
-        ``primal`` and ``dual`` of the solved system: their difference is rounding.
+        ``primal`` and ``dual`` of the ridge regressions the model consists of, one for each label, or for each label
+        set with ``rule="preimage"``: their difference is rounding.
 
     References
     ----------
@@ -147,8 +150,8 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         check_kernel(self.kernel, problem.X, self._gamma, self.kernel_degree, self.coef0, problem.seed)
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        varies = np.flatnonzero(problem.costs.positive > 0)
-        cost = problem.costs.row.astype(np.float64)
+        varies = np.flatnonzero(~problem.constant)
+        cost = problem.exact_costs.row
         self.support_ = np.flatnonzero(cost > 0)
         Y = sp.csr_array(known_labels(problem, varies)[0][self.support_]).astype(np.float64)
         X = problem.X[self.support_]
@@ -157,24 +160,51 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         if self.kernel != "precomputed":
             self.support_vectors_ = X
         K = self._kernel_values(X)
-        ridge = scipy.linalg.cho_factor(K + np.diag(1.0 / cost[self.support_]))
+        check_finite_kernel(K, self.kernel, self.support_)
+        cost = cost[self.support_]
         kernel = check_label_kernel(self.label_kernel, self.degree, self.weights)
         units = sp.csr_array(sp.identity(len(varies), format="csr"))
-        own = np.diag(kernel(units, units)) if len(varies) else np.zeros(0)
         self.dual_coef_ = np.zeros((len(self.support_), problem.labels.n_labels))
-        self.dual_coef_[:, varies] = scipy.linalg.cho_solve(ridge, kernel(Y, units)) if len(varies) else 0.0
         self.half_ = np.full(problem.labels.n_labels, 0.5)
+        if len(varies):
+            self.dual_coef_[:, varies] = _ridge(K, cost, kernel(Y, units))
         if self.rule != "paper":
-            self.half_[varies] = 0.5 * own
+            self.half_[varies] = 0.5 * _own(kernel, units)
         if self.rule == "preimage":
             distinct = sp.csr_array(np.unique(Y.toarray(), axis=0))
             self.sets_ = np.zeros((distinct.shape[0], problem.labels.n_labels), dtype=bool)
             self.sets_[:, varies] = distinct.toarray() > 0
-            self.set_coef_ = scipy.linalg.cho_solve(ridge, kernel(Y, distinct))
-            self.set_norm_ = np.array([kernel(distinct[[j]], distinct[[j]])[0, 0] for j in range(distinct.shape[0])])
-        primal, dual = _values(K, kernel, Y, ridge, cost[self.support_])
-        monitor(1, 0.0, primal, dual)
-        return Solution(primal, dual, 1, "converged")
+            self.set_coef_ = _ridge(K, cost, kernel(Y, distinct))
+            self.set_norm_ = _own(kernel, distinct)
+        bounds = self._bounds(problem)
+        monitor(1, 0.0, bounds.primal, bounds.dual)
+        return Solution(bounds.primal, float(bounds.dual or 0.0), 1, "converged")
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        """Values of the ridge regressions the model consists of, one for each label, or for each set it chooses from.
+
+        Along a vector of label features, the problem is a ridge regression of its own. Its coefficients are its dual
+        variables too; the values differ by half the sum of the squared residuals of the linear system, times costs.
+        """
+        varies = np.flatnonzero(~problem.constant)
+        cost = problem.exact_costs.row[self.support_]
+        Y = sp.csr_array(known_labels(problem, varies)[0][self.support_]).astype(np.float64)
+        kernel = check_label_kernel(self.label_kernel, self.degree, self.weights)
+        if self.rule == "preimage":
+            vectors, coef = sp.csr_array(self.sets_[:, varies].astype(np.float64)), self.set_coef_
+        else:
+            vectors, coef = sp.csr_array(sp.identity(len(varies), format="csr")), self.dual_coef_[:, varies]
+        lengths = _own(kernel, vectors)
+        share = np.where(lengths > 0, 1.0 / np.where(lengths > 0, lengths, 1.0), 0.0)  # the empty set has no vector
+        targets = kernel(Y, vectors)
+        predicted = self._kernel_values(problem.X[self.support_]) @ coef
+        norms = np.einsum("ij,ij->j", coef, predicted)
+        errors = cost @ (targets - predicted) ** 2
+        dual = np.einsum("ij,ij->j", coef, targets) - 0.5 * norms - 0.5 * (1.0 / cost) @ coef**2
+        return Bounds(float(share @ (0.5 * norms + 0.5 * errors)), float(share @ dual))
+
+    def _advice(self, limit: str) -> str:
+        return "Scale the features, or lower C."
 
     def _kernel_values(self, X: Any) -> NDArray[np.float64]:
         """Kernel between rows and the training rows, constant feature included."""
@@ -185,7 +215,8 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         kernel = make_kernel(
             self.kernel, self.support_vectors_, np.float64, self.gamma_, self.kernel_degree, self.coef0
         )
-        return np.asarray(kernel.values(kernel.prepare(X)) + bias**2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(kernel.values(kernel.prepare(X)) + bias**2)
 
     def _scores(self, X: Any) -> NDArray[Any]:
         blocks = [self._kernel_values(X[rows]) @ self.dual_coef_ for rows in row_blocks(X.shape[0], len(self.support_))]
@@ -207,16 +238,22 @@ class OutputKernelLeastSquares(MultilabelClassifier):
             self.sets_[:, constant] = value[constant] > 0
 
 
-def _values(
-    K: NDArray[np.float64], kernel: LabelKernel, Y: sp.csr_array, ridge: Any, cost: NDArray[np.float64]
-) -> tuple[float, float]:
-    """Primal and dual objective, from inner products of label features alone."""
-    Q = kernel(Y, Y)
-    T = scipy.linalg.cho_solve(ridge, Q)  # B Phi' for the coefficients B = (K + 1/C)^-1 Phi
-    V = scipy.linalg.cho_solve(ridge, T.T)  # B B'
-    KV = K @ V
-    errors = np.diag(Q) - 2 * np.einsum("ij,ji->i", K, T) + np.einsum("ij,ij->i", KV, K)
-    norm = float(np.trace(KV))
-    primal = 0.5 * norm + 0.5 * float(cost @ errors)
-    dual = float(np.trace(T)) - 0.5 * norm - 0.5 * float(np.sum(np.diag(V) / cost))
-    return primal, dual
+def _ridge(K: NDArray[np.float64], cost: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Solve ``(K + 1 / cost) coef = targets``, with one step of refinement."""
+    system = K + np.diag(1.0 / cost)
+    try:
+        factor = interruptible(scipy.linalg.cho_factor, system)
+    except np.linalg.LinAlgError:
+        msg = (
+            f"The kernel matrix plus the ridge, 1 / C, must be positive definite, and with values of K up to "
+            f"{np.abs(K).max():.3g} and a ridge of {1 / cost.max():.3g} it is not, up to rounding. Scale the features, "
+            "lower C, or use a kernel that is positive semidefinite."
+        )
+        raise InputError(msg) from None
+    coef = scipy.linalg.cho_solve(factor, targets)
+    return np.asarray(coef + scipy.linalg.cho_solve(factor, targets - system @ coef))
+
+
+def _own(kernel: LabelKernel, sets: sp.csr_array) -> NDArray[np.float64]:
+    """Kernel of each set with itself."""
+    return np.array([kernel(sets[[j]], sets[[j]])[0, 0] for j in range(sets.shape[0])])

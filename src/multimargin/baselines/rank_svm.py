@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -11,11 +12,20 @@ from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 
 from multimargin import _core
-from multimargin.estimators._base import Interval, LinearModel, Problem, Solution
+from multimargin.baselines._rank_svm_certifier import RankProblem
+from multimargin.baselines._rank_svm_interior import rank_fits_interior, solve_rank_interior
+from multimargin.errors import InputError
+from multimargin.estimators._base import LARGEST, Interval, LinearModel, Problem, Solution
+from multimargin.estimators._certificate import Bounds
+from multimargin.estimators._interior import passes_before
 from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation import known_labels
+from multimargin.estimators._separation_certifier import closed_history
+from multimargin.estimators._separation_problem import known_labels
 
 __all__ = ["RankSVM", "threshold_targets"]
+
+ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
+MOST_SCALE = 1e5  # measured: docs/label_set_kernels.md
 
 
 class RankSVM(LinearModel):
@@ -43,7 +53,8 @@ class RankSVM(LinearModel):
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=1000
-        Largest number of passes over the data.
+        Largest number of passes over the data. On small data, steps of an interior-point method follow where passes
+        take long, as on badly scaled inputs.
     time_limit : float, optional
         Seconds after which training stops, with what it has.
     n_jobs : int, optional
@@ -65,7 +76,8 @@ class RankSVM(LinearModel):
     threshold_ : ndarray of shape (n_labels + 1,)
         Threshold as a function of the scores; the last entry is its constant.
     certificate_ : Certificate
-        Of the ranking problem: ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``.
+        Of the ranking problem: ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``. The ranking weights are
+        those of the decisions less their mean: the best ones sum to zero.
 
     References
     ----------
@@ -115,34 +127,110 @@ class RankSVM(LinearModel):
         self.callback = callback
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        varies = np.flatnonzero(problem.costs.positive > 0)
-        positives, negatives = known_labels(problem, varies)
+        task, varies = self._task(problem)
+        scale = float(np.average(task.cost)) * float(task.squares().mean())
+        rows, (n, d) = self.max_iter, task.X.shape
+        if rank_fits_interior(task):
+            rows = passes_before(self.max_iter, n, min(n, d + 1), len(varies))
+        elif d + 1 < n and scale > MOST_SCALE:
+            self._warn_scale(scale, float(task.squares().mean()))
+        tol, passes = self.tol, 0
+        for _ in range(ATTEMPTS):
+            weights, alpha, more, status = self._propose(problem, task, tol, passes, rows, monitor)
+            passes += more
+            dual = task.dual(alpha)
+            for dtype in dict.fromkeys((np.dtype(problem.dtype), np.dtype(np.float64))):
+                self._set_model(problem, task, varies, weights, dtype)
+                bounds = Bounds(task.primal(self.coef_[varies], self.intercept_[varies]), dual)
+                if bounds.within(self.tol):
+                    break
+            if bounds.within(self.tol) or status != "converged" or passes >= self.max_iter:
+                break
+            tol *= 0.1
+        return Solution(bounds.primal, dual, passes, status)
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        task, varies = self._task(problem)
+        return Bounds(task.primal(self.coef_[varies], self.intercept_[varies]), None)
+
+    def _finish_fit(self, problem: Problem, monitor: Monitor, solution: Solution) -> None:
+        super()._finish_fit(problem, monitor, solution)
+        self.history_ = closed_history(self.history_, solution, monitor.elapsed)
+
+    def _task(self, problem: Problem) -> tuple[RankProblem, NDArray[np.intp]]:
+        varies = np.flatnonzero(~problem.constant)
         bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        task = RankProblem(problem.X, bias, *known_labels(problem, varies), problem.exact_costs.row)
+        largest = float(task.cost.max()) * float(task.squares().max())
+        if not largest <= LARGEST:
+            msg = (
+                f"The largest C |x|^2 must not be above {LARGEST:g}; it is {largest:.3g} with C={self.C!r} and "
+                f"intercept_scaling={self.intercept_scaling!r}. Scale the features, or lower C or intercept_scaling."
+            )
+            raise InputError(msg)
+        return task, varies
+
+    def _warn_scale(self, scale: float, mean: float) -> None:
+        msg = (
+            f"C |x|^2 is {scale:.3g} on average: above {MOST_SCALE:g} training is not expected to converge. Scale the "
+            f"features (sklearn.preprocessing.StandardScaler or Normalizer), or choose C around {1 / mean:.2g}."
+        )
+        warnings.warn(msg, stacklevel=4)
+
+    def _propose(
+        self, problem: Problem, task: RankProblem, tol: float, done: int, rows: int, monitor: Monitor
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], int, str]:
+        """Weights of labels, constant feature last, dual variables of the pairs, passes and status.
+
+        Where visits to the rows have not converged after many passes, as on badly scaled inputs, and the problem is
+        small, an interior-point method goes on.
+        """
+        left = np.inf if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
         result = _core.fit_rank_svm(
             rows=problem.rows(),
-            n_labels=len(varies),
-            positive=(positives.indptr.astype(np.int64), positives.indices.astype(np.int32)),
-            negative=(negatives.indptr.astype(np.int64), negatives.indices.astype(np.int32)),
-            cost=problem.costs.row.astype(np.float64),
-            bias=bias,
-            tol=self.tol,
-            max_iter=self.max_iter,
+            n_labels=task.positives.shape[1],
+            positive=(task.positives.indptr.astype(np.int64), task.positives.indices.astype(np.int32)),
+            negative=(task.negatives.indptr.astype(np.int64), task.negatives.indices.astype(np.int32)),
+            cost=task.cost,
+            bias=task.bias,
+            tol=tol,
+            max_iter=min(rows, self.max_iter - done),
             seed=problem.seed,
-            report=monitor,
-            time_limit=np.inf if self.time_limit is None else float(self.time_limit),
+            report=lambda pass_, *rest: monitor(done + pass_, *rest),
+            time_limit=left,
         )
-        weights = result["weights"]
-        scores = np.asarray(safe_sparse_dot(problem.X, weights[:, :-1].T, dense_output=True) + bias * weights[:, -1])
-        threshold = _fit_threshold(scores, positives, negatives, problem.costs.row > 0)
+        passes = result["passes"]
+        if result["status"] != "max_iter" or done + passes >= self.max_iter:
+            return result["weights"], result["alpha"], passes, result["status"]
+        left = np.inf if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
+        found, weights, alpha = solve_rank_interior(
+            task,
+            tol,
+            self.max_iter - done - passes,
+            left,
+            lambda pass_, *rest: monitor(done + passes + pass_, *rest),
+        )
+        return weights, alpha, passes + found.passes, found.status
+
+    def _set_model(
+        self,
+        problem: Problem,
+        task: RankProblem,
+        varies: NDArray[np.intp],
+        weights: NDArray[np.float64],
+        dtype: np.dtype[Any],
+    ) -> None:
+        X = problem.X.astype(np.float64, copy=False)
+        scores = np.asarray(safe_sparse_dot(X, weights[:, :-1].T, dense_output=True) + task.bias * weights[:, -1])
+        threshold = _fit_threshold(scores, task.positives, task.negatives, task.cost > 0)
         above = weights - threshold[:-1] @ weights
         n_labels = problem.labels.n_labels
-        self.coef_ = np.zeros((n_labels, problem.X.shape[1]), dtype=problem.dtype)
+        self.coef_ = np.zeros((n_labels, problem.X.shape[1]), dtype=dtype)
         self.coef_[varies] = above[:, :-1]
-        self.intercept_ = np.zeros(n_labels, dtype=problem.dtype)
-        self.intercept_[varies] = bias * above[:, -1] - threshold[-1]
+        self.intercept_ = np.zeros(n_labels, dtype=dtype)
+        self.intercept_[varies] = task.bias * above[:, -1] - threshold[-1]
         self.threshold_ = np.zeros(n_labels + 1)
         self.threshold_[np.r_[varies, n_labels]] = threshold
-        return Solution(result["primal"], result["dual"], result["passes"], result["status"])
 
 
 def threshold_targets(

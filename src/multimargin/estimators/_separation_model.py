@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -12,16 +14,54 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from multimargin.errors import InputError
-from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
+from multimargin.estimators._base import (
+    LARGEST,
+    Interval,
+    MultilabelClassifier,
+    Problem,
+    Solution,
+    StrOptions,
+    row_blocks,
+)
+from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation import Limits, SeparationProblem, known_labels, solve_separation
+from multimargin.estimators._separation import second_solver, solve_separation
+from multimargin.estimators._separation_certifier import Functions, ModelPoint, SeparationCertifier, closed_history
+from multimargin.estimators._separation_problem import (
+    Limits,
+    Proposal,
+    SeparationProblem,
+    Start,
+    check_finite_kernel,
+    known_labels,
+)
 from multimargin.grams import gram_matrix
 from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, make_kernel, resolve_gamma
-from multimargin.label_kernels import LabelAtoms
+from multimargin.label_kernels import LabelAtoms, single_labels
 
 __all__ = ["SeparationModel"]
 
 MOST_ROWS = 20_000  # for kernels of the inputs
+ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
+MANY_PASSES = 5000  # fewer are a limit of their own, whatever the scale
+SET_ATTRIBUTES = ("set_coef_", "set_intercept_", "set_dual_coef_")
+SHORTER = 0.01  # what a shorter model must gain
+MOST_SCALE = {"rows": 1e5, "admm": 1e6, "interior": 1e17}  # measured: docs/label_set_kernels.md
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The rows and labels with a part in training, by number, and their problem."""
+
+    rows: NDArray[np.intp]
+    varies: NDArray[np.intp]
+    problem: SeparationProblem
+
+    @classmethod
+    def nothing(cls, problem: Problem) -> _Task:
+        none, sets = np.zeros(0, dtype=np.intp), sp.csr_array((0, 0))
+        empty = SeparationProblem(problem.X[:0], None, 0.0, sets, sets, np.zeros(0), single_labels(0))
+        return cls(none, none, empty)
 
 
 class SeparationModel(MultilabelClassifier):
@@ -46,7 +86,7 @@ class SeparationModel(MultilabelClassifier):
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
         "fallback": [StrOptions({"none", "top1"})],
-        "solver": [StrOptions({"auto", "rows", "admm"})],
+        "solver": [StrOptions({"auto", "rows", "admm", "interior"})],
     }
 
     def __sklearn_tags__(self) -> Any:
@@ -101,77 +141,206 @@ class SeparationModel(MultilabelClassifier):
             raise InputError(msg)
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        varies = np.flatnonzero(problem.costs.positive > 0)
-        positives, negatives = known_labels(problem, varies)
-        cost = problem.costs.row.astype(np.float64)
-        informative = np.diff(positives.indptr) + np.diff(negatives.indptr) > 0
-        rows = np.flatnonzero((cost > 0) & informative)
         self.gamma_ = self._gamma
         del self._gamma
-        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        if not len(rows):
-            empty = np.zeros((0, problem.labels.n_labels))
-            self._set_model(problem, np.zeros(0, dtype=np.intp), empty, np.zeros(0), bias)
+        task = self._task(problem)
+        if task is None:
+            none = sp.csr_array((0, 0))
+            found = Proposal(none, none, None, 0.0, 0.0, 1, "converged")
+            self._set_model(problem, _Task.nothing(problem), found, 1.0, problem.dtype)
             self.n_atoms_ = 0
             monitor(1, 0.0, 0.0, 0.0)
             return Solution(0.0, 0.0, 1, "converged")
+        self._check_scale(task.problem)
+        self.n_atoms_ = len(task.problem.atoms)
+        start = self._start((len(task.rows), self.n_atoms_))
+        tol, passes = self.tol, 0
+        for _ in range(ATTEMPTS):
+            found = self._propose(problem, task, tol, passes, monitor, start)
+            passes += found.passes
+            primal, dual, D = self._certified(problem, task, found)
+            if Bounds(primal, dual).within(self.tol) or found.status != "converged" or passes >= self.max_iter:
+                break
+            tol, start = 0.1 * tol, Start(D, found.coef)
+        if task.problem.K is not None and dual - primal > self.tol * abs(primal):
+            msg = (
+                f"The kernel matrix must be positive semidefinite: its rounding, or the kernel, leaves a lower bound "
+                f"{dual:.6g} of the optimum above the objective {primal:.6g} of a model. Give a precomputed matrix in "
+                "double precision, scale the features, or lower C."
+            )
+            raise InputError(msg)
+        self.__dict__.pop("_dual", None)
+        if self.warm_start:
+            self._dual = (Start(D, found.coef), problem.labels.positives.shape, self.C)
+        return Solution(primal, dual, passes, found.status)
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        task = self._task(problem)
+        if task is None:
+            return Bounds(0.0, 0.0)
+        certifier = SeparationCertifier(task.problem)
+        primal = certifier.objective(self._point(problem, task)).of_multiple(1.0)
+        D = self._dual[0].D if hasattr(self, "_dual") else None
+        kept = D is not None and D.shape == (len(task.rows), len(task.problem.atoms))
+        return Bounds(primal, certifier.dual(D) if kept else None)
+
+    def _finish_fit(self, problem: Problem, monitor: Monitor, solution: Solution) -> None:
+        super()._finish_fit(problem, monitor, solution)
+        self.history_ = closed_history(self.history_, solution, monitor.elapsed)
+
+    def _task(self, problem: Problem) -> _Task | None:
+        """Rows and labels with a part in training, and their problem; None if there are none."""
+        varies = np.flatnonzero(~problem.constant)
+        positives, negatives = known_labels(problem, varies)
+        cost = problem.exact_costs.row
+        informative = np.diff(positives.indptr) + np.diff(negatives.indptr) > 0
+        rows = np.flatnonzero((cost > 0) & informative)
+        if not len(rows):
+            return None
         positives, negatives, cost = positives[rows], negatives[rows], cost[rows]
         atoms = self._atoms(positives, negatives, cost / self.C)
-        X, K = self._inputs(problem, rows, bias)
-        D, solution = solve_separation(
-            SeparationProblem(X, K, bias, positives, negatives, cost, atoms),
-            self.solver,
-            Limits(self.tol, self.max_iter, self.time_limit, problem.n_jobs, problem.seed),
-            monitor,
-            self._start(D_shape=(len(rows), len(atoms))),
-        )
-        mass = np.asarray(D.sum(axis=1)).ravel()
-        decision = np.zeros((len(rows), problem.labels.n_labels))
-        scaled = atoms.label_scores() @ sp.diags_array(1.0 / self._decision_scale(atoms))
-        decision[:, varies] = (D @ scaled).toarray() + mass[:, None]
-        self._set_model(problem, rows, decision, -mass, bias)
-        self.n_atoms_ = len(atoms)
-        if self.warm_start:
-            self._dual = (D, problem.labels.positives.shape, self.C)
-        return solution
+        X, K = self._inputs(problem, rows)
+        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        task = SeparationProblem(X, K, bias, positives, negatives, cost, atoms)
+        largest = float(cost.max()) * float(task.squares().max())
+        if not largest <= LARGEST:
+            msg = (
+                f"The largest C K(x, x) must not be above {LARGEST:g}; it is {largest:.3g} with C={self.C!r} and "
+                f"intercept_scaling={self.intercept_scaling!r}. Scale the features, or lower C or intercept_scaling."
+            )
+            raise InputError(msg)
+        return _Task(rows, varies, task)
+
+    def _check_scale(self, task: SeparationProblem) -> None:
+        """Say before a long run that it will not end well."""
+        solver = second_solver(task, max(self.max_iter, MANY_PASSES))[0] if self.solver == "auto" else self.solver
+        mean = float(task.squares().mean())
+        scale = float(np.average(task.cost)) * mean
+        clashes = task.K is None and task.rank < task.n_rows  # else labels can be separated, and training converges
+        if clashes and scale > MOST_SCALE[solver]:
+            msg = (
+                f"C K(x, x) is {scale:.3g} on average: with solver={solver!r} training is not expected to converge "
+                f"above {MOST_SCALE[solver]:g}. Scale the features (sklearn.preprocessing.StandardScaler or "
+                f"Normalizer), or choose C around {1 / mean:.2g}."
+            )
+            warnings.warn(msg, stacklevel=4)
+
+    def _propose(
+        self, problem: Problem, task: _Task, tol: float, done: int, monitor: Monitor, start: Start | None
+    ) -> Proposal:
+        def report(pass_: int, seconds: float, primal: float | None, dual: float | None) -> bool:
+            return monitor(done + pass_, seconds, primal, dual)
+
+        left = None if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
+        limits = Limits(tol, self.max_iter - done, left, problem.n_jobs, problem.seed)
+        return solve_separation(task.problem, self.solver, limits, report, start)
+
+    def _certified(self, problem: Problem, task: _Task, found: Proposal) -> tuple[float, float, sp.csr_array]:
+        """Keep the proposed model; return its objective as it is kept, a dual value and feasible dual variables.
+
+        It is kept in the precision of X, if that is fine enough. A model that falls short is made shorter, if that is
+        better: where training did not get far, its weights are often far too long.
+        """
+        certifier = SeparationCertifier(task.problem)
+        D = certifier.best_multiple(found.D)
+        dual = certifier.dual(D)
+        for dtype in dict.fromkeys((np.dtype(problem.dtype), np.dtype(np.float64))):
+            self._set_model(problem, task, found, 1.0, dtype)
+            objective = certifier.objective(self._point(problem, task))
+            primal = objective.of_multiple(1.0)
+            if Bounds(primal, dual).within(self.tol):
+                return primal, dual, D
+        factor = objective.best_multiple()
+        if objective.of_multiple(factor) < (1 - SHORTER) * primal:
+            self._set_model(problem, task, found, factor, np.float64)
+            primal = certifier.objective(self._point(problem, task)).of_multiple(1.0)
+        return primal, dual, D
+
+    def _point(self, problem: Problem, task: _Task) -> ModelPoint:
+        """Build the certifier's view of the fitted attributes."""
+        atoms = task.problem.atoms
+        if self.kernel == "linear":
+            reference = self.threshold_coef_.astype(np.float64)[:, None]
+            decisions = self.coef_[task.varies].T.astype(np.float64)
+        else:
+            at = np.searchsorted(task.rows, self.support_)
+            if not np.array_equal(task.rows[np.minimum(at, len(task.rows) - 1)], self.support_):
+                msg = "certify needs the rows the model was trained on; these lack some of its support. Give them all."
+                raise InputError(msg)
+            reference = np.zeros((len(task.rows), 1))
+            reference[at, 0] = self.threshold_coef_
+            decisions = np.zeros((len(task.rows), len(task.varies)))
+            decisions[at] = self.dual_coef_[:, task.varies]
+        constant = np.array([self.threshold_intercept_])
+        ratio = self._decision_scale(atoms) / atoms.a[: atoms.n_labels]
+        labels = Functions(ratio * (decisions + reference), ratio * (self.intercept_[task.varies] + constant))
+        return ModelPoint(labels, Functions(reference, constant), self._set_functions(problem, task))
+
+    def _set_functions(self, problem: Problem, task: _Task) -> Functions | sp.csr_array:
+        n_sets = len(task.problem.atoms) - task.problem.atoms.n_labels
+        if hasattr(self, "set_coef_"):
+            kept, expected = self.set_coef_.shape, (n_sets, problem.X.shape[1])
+        else:
+            expected = (problem.X.shape[0], n_sets)
+            sets = getattr(self, "set_dual_coef_", sp.csr_array(expected))
+            kept = sets.shape
+        if kept != expected:
+            msg = (
+                f"certify needs the data the model was trained on: its coefficients of label sets have shape {kept}, "
+                f"with these data it would be {expected}."
+            )
+            raise InputError(msg)
+        return Functions(self.set_coef_.T, self.set_intercept_) if hasattr(self, "set_coef_") else sets[task.rows]
 
     def _kernel(self, Z: Any) -> Kernel:
         """Input kernel with fixed rows Z."""
         return make_kernel(self.kernel, Z, np.float64, self.gamma_, self.kernel_degree, self.coef0)
 
-    def _inputs(self, problem: Problem, rows: NDArray[np.intp], bias: float) -> tuple[Any, NDArray[np.float64] | None]:
+    def _inputs(self, problem: Problem, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64] | None]:
         X = problem.X[rows]
         if self.kernel == "linear":
             return X, None
         if self.kernel == "precomputed":
             X = X[:, rows]
-        K = gram_matrix(self._kernel(X), X, problem.n_jobs)[:, : len(rows)]
-        K += bias**2
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = gram_matrix(self._kernel(X), X, problem.n_jobs)[:, : len(rows)]
+        check_finite_kernel(K, self.kernel, rows)
         return None, K
 
-    def _start(self, D_shape: tuple[int, int]) -> sp.csr_array | None:
-        """Dual variables of the last fit; the ones at their bound move with it when C changes."""
+    def _start(self, shape: tuple[int, int]) -> Start | None:
+        """Where the last fit ended; dual variables at their bound move with it when C changes."""
         last = getattr(self, "_dual", None)
-        if not self.warm_start or last is None or last[0].shape != D_shape:
+        if not self.warm_start or last is None or last[0].D.shape != shape:
             return None
-        return sp.csr_array(last[0] * (self.C / last[2]))
+        factor = self.C / last[2]
+        return Start(sp.csr_array(last[0].D * factor), last[0].coef * factor)
 
-    def _set_model(
-        self,
-        problem: Problem,
-        rows: NDArray[np.intp],
-        decision: NDArray[np.float64],
-        threshold: NDArray[np.float64],
-        bias: float,
-    ) -> None:
-        """Keep the coefficients of the decisions and of the reference score."""
-        dtype = problem.dtype
+    def _set_model(self, problem: Problem, task: _Task, found: Proposal, factor: float, dtype: Any) -> None:
+        """Keep the decisions and the reference score of a proposed model, times a factor."""
+        for name in ("coef_", "support_", "support_vectors_", "dual_coef_", *SET_ATTRIBUTES):
+            self.__dict__.pop(name, None)  # of an earlier fit with another kernel
+        atoms, bias, rows = task.problem.atoms, task.problem.bias, task.rows
+        coef = factor * (found.coef if found.weights is None else found.weights)
+        threshold = -np.asarray(coef.sum(axis=1)).ravel()
+        scores = coef @ (atoms.label_scores() @ sp.diags_array(1.0 / self._decision_scale(atoms)))
+        decision = np.zeros((coef.shape[0], problem.labels.n_labels))
+        decision[:, task.varies] = (scores.toarray() if sp.issparse(scores) else scores) - threshold[:, None]
+        sets = coef[:, atoms.n_labels :]
+        if found.weights is not None:
+            self.coef_ = np.ascontiguousarray(decision[:-1].T, dtype=dtype)
+            self.intercept_ = (bias * decision[-1]).astype(dtype)
+            self.threshold_coef_ = threshold[:-1].astype(dtype)
+            self.threshold_intercept_ = float(bias * threshold[-1])
+            if not atoms.unit:
+                self.set_coef_, self.set_intercept_ = np.ascontiguousarray(sets[:-1].T), bias * sets[-1]
+            return
         self.intercept_ = (bias**2 * decision.sum(axis=0)).astype(dtype)
         self.threshold_intercept_ = float(bias**2 * threshold.sum())
-        for name in ("coef_", "support_", "support_vectors_", "dual_coef_"):
-            self.__dict__.pop(name, None)  # of an earlier fit with another kernel
+        if not atoms.unit:
+            part, shape = sp.coo_array(sets), (problem.X.shape[0], sets.shape[1])
+            self.set_dual_coef_ = sp.csr_array((part.data, (rows[part.row], part.col)), shape=shape)
         if self.kernel == "linear":
-            X = problem.X[rows]
+            X = problem.X[rows].astype(np.float64, copy=False)
             self.coef_ = np.ascontiguousarray(safe_sparse_dot(X.T, decision, dense_output=True).T, dtype=dtype)
             self.threshold_coef_ = np.asarray(X.T @ threshold, dtype=dtype)
             return

@@ -53,10 +53,12 @@ class CalibratedSeparationClassifier(SeparationModel):
         Value of the constant feature. Larger values regularise the intercept less.
     fallback : {"none", "top1"}, default="none"
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
-    solver : {"auto", "rows", "admm"}, default="auto"
-        ``"rows"`` visits row after row and takes any number of them; ``"admm"`` works with whole matrices, for up to
-        about 2000 rows, and minds bad scaling less. ``"auto"`` begins with the first, and on small data goes on with
-        the second if 2000 passes were not enough. Both reach the same optimum.
+    solver : {"auto", "rows", "admm", "interior"}, default="auto"
+        ``"rows"`` visits row after row and takes any number of them, but many passes where C K(x, x) is large;
+        ``"interior"`` takes some 20 steps at any scale of the inputs, on small data (number of features or rows, times
+        number of labels, up to 2500); ``"admm"`` works with whole matrices, for up to about 2000 rows, and minds bad
+        scaling less than ``"rows"``. ``"auto"`` begins with ``"rows"`` and goes on with what suits the size if that
+        takes long. All reach the same optimum.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=5000
@@ -70,7 +72,8 @@ class CalibratedSeparationClassifier(SeparationModel):
     verbose : int, default=0
         Whether to print progress to standard error.
     warm_start : bool, default=False
-        Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed.
+        Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed;
+        ``"interior"`` always begins anew.
     callback : callable, optional
         Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None
         on passes where they were not evaluated). Returning True stops training cleanly.
@@ -227,10 +230,12 @@ class OutputKernelClassifier(SeparationModel):
         Value of the constant feature. Larger values regularise the intercept less.
     fallback : {"none", "top1"}, default="none"
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
-    solver : {"auto", "rows", "admm"}, default="auto"
-        ``"rows"`` visits row after row and takes any number of them; ``"admm"`` works with whole matrices, for up to
-        about 2000 rows, and minds bad scaling less. ``"auto"`` begins with the first, and on small data goes on with
-        the second if 2000 passes were not enough. Both reach the same optimum.
+    solver : {"auto", "rows", "admm", "interior"}, default="auto"
+        ``"rows"`` visits row after row and takes any number of them, but many passes where C K(x, x) is large;
+        ``"interior"`` takes some 20 steps at any scale of the inputs, on small data (number of features or rows, times
+        number of labels, up to 2500); ``"admm"`` works with whole matrices, for up to about 2000 rows, and minds bad
+        scaling less than ``"rows"``. ``"auto"`` begins with ``"rows"`` and goes on with what suits the size if that
+        takes long. All reach the same optimum.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=5000
@@ -244,7 +249,8 @@ class OutputKernelClassifier(SeparationModel):
     verbose : int, default=0
         Whether to print progress to standard error.
     warm_start : bool, default=False
-        Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed.
+        Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed;
+        ``"interior"`` always begins anew.
     callback : callable, optional
         Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None
         on passes where they were not evaluated). Returning True stops training cleanly.
@@ -265,6 +271,13 @@ class OutputKernelClassifier(SeparationModel):
         Weights, or coefficients of the support, of the reference score.
     threshold_intercept_ : float
         Its intercept.
+    set_coef_ : ndarray of shape (n_sets, n_features)
+        Weights of the larger label sets, for :func:`multimargin.certify`; predictions do not need them. After
+        ``"rows"``, or with another kernel, ``set_dual_coef_`` has the coefficients of the rows instead.
+    set_intercept_ : ndarray of shape (n_sets,)
+        Their intercepts.
+    set_dual_coef_ : csr_array of shape (n_samples, n_sets)
+        Coefficients of the training rows in the larger label sets.
     gamma_ : float
         The gamma of the kernel.
     n_atoms_ : int
