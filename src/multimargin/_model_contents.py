@@ -33,7 +33,7 @@ from .estimators import (
 )
 from .estimators._base import LARGEST, LinearModel
 from .estimators._clique_graph import compiled
-from .estimators._separation_model import SeparationModel
+from .estimators._separation_model import SET_ATTRIBUTES, SeparationModel
 from .kernels import make_kernel
 from .labels import LabelForm
 from .zero_shot import RULES as ZERO_SHOT_RULES
@@ -68,7 +68,7 @@ def make_model(cls: type[BaseEstimator], parameters: dict[str, Any], fitted: dic
     vars(model).update(fitted)
     listed = _listed(model)
     rules = {**listed, **{name: rule for name, rule in _declared(cls).items() if name not in listed}}
-    unknown, missing = fitted.keys() - rules.keys(), listed.keys() - fitted.keys() - OPTIONAL
+    unknown, missing = fitted.keys() - rules.keys(), listed.keys() - fitted.keys() - _optional(cls)
     for names, what in ((unknown, "has no fitted attribute"), (missing, "needs the missing attribute")):
         if names:
             msg = f"{cls.__name__} with these parameters {what} {min(names)!r}. Fit and save the model again."
@@ -216,8 +216,9 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-# What a file may lack.
-OPTIONAL = frozenset({"feature_names_in_"})
+def _optional(cls: type) -> frozenset[str]:
+    """Return what a file may lack."""
+    return frozenset({"feature_names_in_", *(SET_ATTRIBUTES if issubclass(cls, SeparationModel) else ())})
 
 
 def _declared(cls: type) -> dict[str, Rule]:
@@ -360,6 +361,9 @@ def _separation(model: Any) -> dict[str, Rule]:
         "threshold_coef_": _numbers("features" if linear else "support"),
         "threshold_intercept_": _number(),
         "n_atoms_": _count(0),
+        "set_coef_": _numbers("sets features"),
+        "set_intercept_": _numbers("sets"),
+        "set_dual_coef_": _numbers("rows sets", sparse=True),
     }
 
 

@@ -241,7 +241,7 @@ def test_degenerate_problems_are_solved(Estimator, solver, X, Y, fit_intercept):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_kernels_that_are_not_finite_give_no_model(rng, Estimator, value):
     X, Y = make_problem(rng)
-    with pytest.raises(InputError, match="'poly' must be finite between all training rows"):
+    with pytest.raises(InputError, match="'poly' must not exceed 1e"):
         Estimator(kernel="poly", gamma=1.0, kernel_degree=9).fit(1e40 * X, Y)
     seen = []
 
@@ -253,7 +253,7 @@ def test_kernels_that_are_not_finite_give_no_model(rng, Estimator, value):
 
     with pytest.raises(InputError, match="finite"):
         Estimator(kernel=later).fit(X, Y)
-    with pytest.raises(InputError, match="largest C K"):
+    with pytest.raises(InputError, match="largest C K|must not exceed 1e"):
         Estimator(C=1e50).fit(1e60 * X, Y)
     with pytest.raises(InputError, match="intercept_scaling"):
         Estimator(intercept_scaling=1e160).fit(X, Y)

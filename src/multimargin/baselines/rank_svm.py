@@ -19,7 +19,6 @@ from multimargin.estimators._base import LARGEST, Interval, LinearModel, Problem
 from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._interior import passes_before
 from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation_certifier import closed_history
 from multimargin.estimators._separation_problem import known_labels
 
 __all__ = ["RankSVM", "threshold_targets"]
@@ -152,10 +151,6 @@ class RankSVM(LinearModel):
     def _bounds(self, problem: Problem) -> Bounds:
         task, varies = self._task(problem)
         return Bounds(task.primal(self.coef_[varies], self.intercept_[varies]), None)
-
-    def _finish_fit(self, problem: Problem, monitor: Monitor, solution: Solution) -> None:
-        super()._finish_fit(problem, monitor, solution)
-        self.history_ = closed_history(self.history_, solution, monitor.elapsed)
 
     def _task(self, problem: Problem) -> tuple[RankProblem, NDArray[np.intp]]:
         varies = np.flatnonzero(~problem.constant)

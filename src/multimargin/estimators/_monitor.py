@@ -84,7 +84,7 @@ class Monitor:
 
     def settle(self, pass_: int, primal: float, dual: float) -> None:
         """Record the certifier's word on the last pass, in place of the solver's own."""
-        if self._records and self._records[-1][1] == pass_:
+        while self._records and self._records[-1][1] >= pass_:
             self._records.pop()
         self._records.append((self.elapsed, pass_, primal, dual))
 

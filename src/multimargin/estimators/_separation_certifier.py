@@ -28,12 +28,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from multimargin.estimators._base import Solution
-from multimargin.estimators._monitor import History
 from multimargin.estimators._separation_problem import SeparationProblem
 from multimargin.label_kernels import FunctionKernel
 
-__all__ = ["Functions", "ModelPoint", "Objective", "SeparationCertifier", "closed_history"]
+__all__ = ["Functions", "ModelPoint", "Objective", "SeparationCertifier"]
 
 BLOCK_BYTES = 64 * 2**20
 
@@ -270,14 +268,3 @@ class _Terms:
         if self.functions is None:
             return self.certifier._combined(np.asarray(self.rows @ matrix))
         return Functions(self.functions.coef @ matrix, self.functions.constant @ matrix)
-
-
-def closed_history(history: History, solution: Solution, elapsed: float) -> History:
-    """Return the history with the certificate as its last entry, in place of what the solver saw on the last pass."""
-    kept = history.pass_ < solution.passes
-    return History(
-        time=np.append(history.time[kept], history.time[-1] if not kept.all() else elapsed),
-        pass_=np.append(history.pass_[kept], solution.passes),
-        primal=np.append(history.primal[kept], solution.primal),
-        dual=np.append(history.dual[kept], solution.dual),
-    )

@@ -26,7 +26,7 @@ from multimargin.estimators._base import (
 from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._monitor import Monitor
 from multimargin.estimators._separation import second_solver, solve_separation
-from multimargin.estimators._separation_certifier import Functions, ModelPoint, SeparationCertifier, closed_history
+from multimargin.estimators._separation_certifier import Functions, ModelPoint, SeparationCertifier
 from multimargin.estimators._separation_problem import (
     Limits,
     Proposal,
@@ -183,10 +183,6 @@ class SeparationModel(MultilabelClassifier):
         D = self._dual[0].D if hasattr(self, "_dual") else None
         kept = D is not None and D.shape == (len(task.rows), len(task.problem.atoms))
         return Bounds(primal, certifier.dual(D) if kept else None)
-
-    def _finish_fit(self, problem: Problem, monitor: Monitor, solution: Solution) -> None:
-        super()._finish_fit(problem, monitor, solution)
-        self.history_ = closed_history(self.history_, solution, monitor.elapsed)
 
     def _task(self, problem: Problem) -> _Task | None:
         """Rows and labels with a part in training, and their problem; None if there are none."""
