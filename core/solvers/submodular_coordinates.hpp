@@ -21,7 +21,7 @@
 // second part of the gap falls too slowly the level rises.
 //
 // Passes to a gap of 1e-3, in place of gaps of .8 to 1 after 1000 passes: 87 on emotions as it comes (C |x|^2 = 4e4),
-// 196 on yeast times 100 (1e4), 20 to 140 on 60 normal rows (6e2 to 6e6). Tried there: easy from 1/64 to 64, levels
+// 196 on yeast times 100 (1e4), 20 to 124 on 60 normal rows (6e2 to 6e6). Tried there: easy from 1/64 to 64, levels
 // that balance the two parts, several passes for each centre. Below 24 sparse text takes more passes than without.
 
 #include <algorithm>
