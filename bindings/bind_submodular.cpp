@@ -3,6 +3,7 @@
 
 #include "bindings/m3l_arguments.hpp"
 #include "bindings/python_control.hpp"
+#include "core/certify/submodular.hpp"
 #include "core/oracles/exhaustive.hpp"
 #include "core/oracles/f_score_cut.hpp"
 #include "core/oracles/offset_path.hpp"
@@ -190,109 +191,214 @@ nb::tuple f_score_path(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<doub
     return nb::make_tuple(numbers(start), numbers(offsets), numbers(changes), counts(ends));
 }
 
-// Truth of every cell: labels left out and missing cells are unknown.
-Buffer<std::uint8_t> truth_of(Index rows, int labels, const nb::tuple& positives, const nb::object& missing,
-                              const Vector<std::uint8_t>& left_out) {
-    Buffer<std::uint8_t> truth(static_cast<std::size_t>(rows) * labels);
-    const auto mark = [&](const CellList& cells, Truth value) {
+// The problem as Python states it; holds on to the arrays.
+class SubmodularData {
+  public:
+    SubmodularData(nb::object rows, int n_labels, nb::tuple positives, nb::object missing,
+                   const Vector<std::uint8_t>& left_out, Vector<double> cost, const Matrix<std::int32_t>& pairs,
+                   Vector<double> factor, double bias, bool hamming, bool paper, int node_limit)
+        : rows_(std::move(rows)),
+          labels_(n_labels),
+          cost_(std::move(cost)),
+          pairs_(pair_list(pairs, n_labels)),
+          factor_(std::move(factor)),
+          bias_(bias),
+          loss_(hamming ? LossKind::hamming : LossKind::f_score),
+          oracle_(paper ? OracleKind::paper : OracleKind::exact),
+          node_limit_(node_limit) {
+        const Index n = std::visit([](const auto& x) { return x.rows(); }, nb::cast<const Rows&>(rows_).matrix);
+        expect(static_cast<Index>(cost_.shape(0)) == n && left_out.shape(0) == static_cast<std::size_t>(n_labels) &&
+                   factor_.shape(0) == pairs_.size(),
+               "costs, labels left out or factors do not fit");
+        truth_.resize(static_cast<std::size_t>(n * n_labels), absent);
+        mark(cell_list(positives, n, n_labels), n, present);
+        mark(cell_list(missing, n, n_labels), n, unknown);
+        for (std::size_t k = 0; k < truth_.size(); ++k)
+            if (left_out(k % static_cast<std::size_t>(n_labels))) truth_[k] = unknown;
+    }
+
+    int labels() const { return labels_; }
+    std::size_t pairs() const { return pairs_.size(); }
+
+    // use(problem), whatever the kind of rows
+    template <class Use>
+    nb::dict with_problem(Use&& use) const {
+        return std::visit(
+            [&]<class X>(const X& x) -> nb::dict {
+                return use(SubmodularProblem<X>{x, bias_, labels_, pairs_, view(factor_), view(cost_), truth_, loss_,
+                                                oracle_, node_limit_});
+            },
+            nb::cast<const Rows&>(rows_).matrix);
+    }
+
+  private:
+    void mark(const CellList& cells, Index rows, Truth value) {
         if (cells.offsets.empty()) return;
         for (Index n = 0; n < rows; ++n)
-            for (auto l : cells.row(n)) truth[n * labels + l] = value;
-    };
-    mark(cell_list(positives, rows, labels), present);
-    mark(cell_list(missing, rows, labels), unknown);
-    for (Index n = 0; n < rows; ++n)
-        for (int l = 0; l < labels; ++l)
-            if (left_out(l)) truth[n * labels + l] = unknown;
-    return truth;
+            for (auto l : cells.row(n)) truth_[static_cast<std::size_t>(n * labels_ + l)] = value;
+    }
+
+    nb::object rows_;
+    int labels_;
+    Vector<double> cost_;
+    Pairs pairs_;
+    Vector<double> factor_;
+    double bias_;
+    LossKind loss_;
+    OracleKind oracle_;
+    int node_limit_;
+    std::vector<std::uint8_t> truth_;
+};
+
+// Planes and their weights, sorted by row; plane k has labels [offsets[k], offsets[k + 1]).
+struct PlaneList {
+    Vector<std::int64_t> row;
+    Vector<double> weight;
+    Vector<std::int64_t> offsets;
+    Vector<std::int32_t> labels;
+
+    PlaneList(const nb::object& arrays, Index rows, int n_labels)
+        : row(exactly<Vector<std::int64_t>>(arrays[0])),
+          weight(exactly<Vector<double>>(arrays[1])),
+          offsets(exactly<Vector<std::int64_t>>(arrays[2])),
+          labels(exactly<Vector<std::int32_t>>(arrays[3])) {
+        const auto of = view(row), starts = view(offsets);
+        expect(weight.shape(0) == of.size() && starts.size() == of.size() + 1 && starts.front() == 0 &&
+                   starts.back() == static_cast<Index>(labels.shape(0)) && std::ranges::is_sorted(starts) &&
+                   std::ranges::is_sorted(of) && (of.empty() || (of.front() >= 0 && of.back() < rows)),
+               "the planes do not fit the rows");
+        for (auto l : view(labels)) expect(l >= 0 && l < n_labels, "label of a plane out of range");
+    }
+    // visit(weight, labels) for the planes of row n
+    template <class Visit>
+    void planes_of(Index n, Visit&& visit) const {
+        const auto of = view(row);
+        const auto [first, last] = std::equal_range(of.begin(), of.end(), n);
+        for (auto k = static_cast<std::size_t>(first - of.begin()); k < static_cast<std::size_t>(last - of.begin());
+             ++k)
+            visit(weight(k), view(labels).subspan(static_cast<std::size_t>(offsets(k)),
+                                                  static_cast<std::size_t>(offsets(k + 1) - offsets(k))));
+    }
+};
+
+// A model from (coef, intercept, attraction).
+template <class X>
+SubmodularModel model_of(const nb::object& arrays, const SubmodularProblem<X>& problem) {
+    const auto coef = matrix_of<double>(arrays[0], problem.labels, problem.x.cols());
+    const auto intercept = exactly<Vector<double>>(arrays[1]), attraction = exactly<Vector<double>>(arrays[2]);
+    expect(static_cast<int>(intercept.shape(0)) == problem.labels && attraction.shape(0) == problem.pairs.size(),
+           "the model does not fit the data");
+    const auto list = [](const auto& array) { return std::vector<double>(array.data(), array.data() + array.size()); };
+    return {list(coef), list(intercept), list(attraction)};
 }
 
-nb::dict results(const SubmodularResult& result) {
-    nb::dict out;
-    out["primal"] = result.primal;
-    out["dual"] = result.dual;
-    out["passes"] = result.passes;
-    out["status"] = name_of(result.status);
-    out["oracle_exact"] = result.calls ? static_cast<double>(result.proved) / static_cast<double>(result.calls) : 1.0;
-    return out;
+nb::object share_proved(Index calls, Index proved) {
+    return nb::float_(calls ? static_cast<double>(proved) / static_cast<double>(calls) : 1.0);
 }
 
-// The planes in use, for a later start: row, weight, offsets, labels.
+// The planes in use, for a later start and for the certifier.
 template <class Blocks>
-nb::tuple planes_of(const Blocks& blocks) {
+nb::tuple planes_of(const Blocks& blocks, Index rows) {
     std::vector<double> weight;
     std::vector<std::int64_t> row, offsets{0};
     std::vector<std::int32_t> labels;
-    blocks.each_plane([&](Index n, double of_plane, std::span<const std::int32_t> its_labels) {
-        row.push_back(n);
-        weight.push_back(of_plane);
-        labels.insert(labels.end(), its_labels.begin(), its_labels.end());
-        offsets.push_back(static_cast<std::int64_t>(labels.size()));
-    });
+    for (Index n = 0; n < rows; ++n)
+        blocks.planes_of(n, [&](double of_plane, std::span<const std::int32_t> its_labels) {
+            row.push_back(n);
+            weight.push_back(of_plane);
+            labels.insert(labels.end(), its_labels.begin(), its_labels.end());
+            offsets.push_back(static_cast<std::int64_t>(labels.size()));
+        });
     const auto array = []<class T>(const std::vector<T>& values) {
         return new_array<T>({values.size()}, [&](T* out) { std::copy(values.begin(), values.end(), out); });
     };
     return nb::make_tuple(array(row), array(weight), array(offsets), array(labels));
 }
 
-template <class X, class Solver>
+template <class Solver>
 nb::dict solve(Solver& solver, int n_labels, Index cols, Control& control) {
     SubmodularResult result;
+    SubmodularModel model;
     {
         nb::gil_scoped_release release;
         result = solver.run(control);
+        model = solver.model();
     }
-    nb::dict out = results(result);
-    out["weights"] = new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(cols + 1)},
-                                       [&](double* w) { solver.weights().copy(w); });
-    out["pair_weights"] = numbers(solver.pair_weights());
+    nb::dict out;
+    out["primal"] = result.primal;
+    out["dual"] = result.dual;
+    out["passes"] = result.passes;
+    out["status"] = name_of(result.status);
+    out["oracle_exact"] = share_proved(result.calls, result.proved);
+    out["coef"] = new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(cols)},
+                                    [&](double* w) { std::copy(model.coef.begin(), model.coef.end(), w); });
+    out["intercept"] = numbers(model.intercept);
+    out["attraction"] = numbers(model.attraction);
     return out;
 }
 
-nb::dict fit_submodular(const Rows& rows, int n_labels, nb::tuple positives, nb::object missing,
-                        Vector<std::uint8_t> left_out, Vector<double> cost, Matrix<std::int32_t> pairs,
-                        Vector<double> factor, double bias, bool hamming, bool paper, nb::object bundle_stride,
-                        int node_limit, nb::object start, bool keep_planes, double tol, int max_iter, int threads,
-                        std::uint64_t seed, nb::object report, double time_limit) {
+nb::dict fit_submodular(const SubmodularData& data, nb::object bundle_stride, nb::object start, bool keep_planes,
+                        bool certify, double tol, int max_iter, int threads, std::uint64_t seed, nb::object report,
+                        double time_limit) {
     PythonControl control(std::move(report), time_limit);
-    return std::visit(
-        [&]<class X>(const X& x) -> nb::dict {
-            const SubmodularProblem<X> problem{x,
-                                               bias,
-                                               n_labels,
-                                               pair_list(pairs, n_labels),
-                                               view(factor),
-                                               view(cost),
-                                               truth_of(x.rows(), n_labels, positives, missing, left_out),
-                                               hamming ? LossKind::hamming : LossKind::f_score,
-                                               paper ? OracleKind::paper : OracleKind::exact,
-                                               node_limit};
-            const SubmodularParams params{tol, max_iter, threads, seed};
-            if (!bundle_stride.is_none()) {
-                SubmodularBundle<X> solver(problem, params, nb::cast<double>(bundle_stride));
-                return solve<X>(solver, n_labels, x.cols(), control);
+    return data.with_problem([&]<class X>(const SubmodularProblem<X>& problem) {
+        const SubmodularParams params{tol, max_iter, threads, seed, certify};
+        if (!bundle_stride.is_none()) {
+            SubmodularBundle<X> solver(problem, params, nb::cast<double>(bundle_stride));
+            return solve(solver, problem.labels, problem.x.cols(), control);
+        }
+        SubmodularBlocks<X> solver(problem, params);
+        if (!start.is_none())
+            solver.start_from(PlaneList(start[0], problem.rows(), problem.labels), model_of(start[1], problem),
+                              control);
+        nb::dict out = solve(solver, problem.labels, problem.x.cols(), control);
+        if (keep_planes) out["planes"] = planes_of(solver, problem.rows());
+        return out;
+    });
+}
+
+nb::dict certify_submodular(const SubmodularData& data, nb::tuple arrays, nb::object planes, int threads) {
+    PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
+    return data.with_problem([&]<class X>(const SubmodularProblem<X>& problem) {
+        const SubmodularModel model = model_of(arrays, problem);
+        SubmodularCertifier<X> certifier(problem, threads);
+        nb::dict out;
+        SubmodularPrimal primal;
+        {
+            nb::gil_scoped_release release;
+            primal = certifier.primal(model, true, control, [](Index, const RowFinding&) {});
+        }
+        out["primal"] = primal.value;
+        out["oracle_exact"] = share_proved(primal.calls, primal.proved);
+        out["dual"] = nb::none();
+        if (!planes.is_none()) {
+            const PlaneList list_of(planes, problem.rows(), problem.labels);
+            double dual;
+            {
+                nb::gil_scoped_release release;
+                dual = certifier.dual([&](Index n, auto&& visit) { list_of.planes_of(n, visit); }, control);
             }
-            SubmodularBlocks<X> solver(problem, params);
-            if (!start.is_none())
-                solver.start_from(
-                    view(exactly<Vector<std::int64_t>>(start[0])), view(exactly<Vector<double>>(start[1])),
-                    view(exactly<Vector<std::int64_t>>(start[2])), view(exactly<Vector<std::int32_t>>(start[3])));
-            nb::dict out = solve<X>(solver, n_labels, x.cols(), control);
-            if (keep_planes) out["planes"] = planes_of(solver);
-            return out;
-        },
-        rows.matrix);
+            out["dual"] = dual;
+        }
+        return out;
+    });
 }
 
 }  // namespace
 
 void bind_submodular(nb::module_& m) {
-    m.def("fit_submodular", &fit_submodular, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
-          nb::arg("missing").none(), nb::arg("left_out").noconvert(), nb::arg("cost").noconvert(),
-          nb::arg("pairs").noconvert(), nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"),
-          nb::arg("paper"), nb::arg("bundle_stride").none(), nb::arg("node_limit"), nb::arg("start").none(),
-          nb::arg("keep_planes"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"),
-          nb::arg("report").none(), nb::arg("time_limit"));
+    nb::class_<SubmodularData>(m, "SubmodularData")
+        .def(nb::init<nb::object, int, nb::tuple, nb::object, const Vector<std::uint8_t>&, Vector<double>,
+                      const Matrix<std::int32_t>&, Vector<double>, double, bool, bool, int>(),
+             nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"), nb::arg("missing").none(),
+             nb::arg("left_out").noconvert(), nb::arg("cost").noconvert(), nb::arg("pairs").noconvert(),
+             nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"), nb::arg("paper"),
+             nb::arg("node_limit"));
+    m.def("fit_submodular", &fit_submodular, nb::arg("data"), nb::arg("bundle_stride").none(), nb::arg("start").none(),
+          nb::arg("keep_planes"), nb::arg("certify"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
+          nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+    m.def("certify_submodular", &certify_submodular, nb::arg("data"), nb::arg("model"), nb::arg("planes").none(),
+          nb::arg("threads"));
     m.def("predict_cut", &predict_cut, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(), nb::arg("w").noconvert(),
           nb::arg("largest"), nb::arg("y").noconvert());
     m.def("cut_marginals", &cut_marginals, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),

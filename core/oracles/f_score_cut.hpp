@@ -56,9 +56,9 @@ class FScoreCut {
     void set_weights(const double* w) { cut_.set_weights(w); }
 
     // y: in, any labelling to start from; out, the best one found. Unknown labels stay 0. A control that asks to stop
-    // is an exhausted limit.
+    // is an exhausted limit, unless the call must finish.
     Bracket solve(const double* u, const std::uint8_t* truth, double tol, std::uint8_t* y, Control* control = nullptr,
-                  bool on_caller = true) {
+                  bool on_caller = true, bool must_finish = false) {
         answer_ = {};
         reduced_.run(cut_, u, truth, group_limit_ > 0);
         loss_ = {reduced_.m(), inverse_.data()};
@@ -74,7 +74,7 @@ class FScoreCut {
         answer_.lower = -infinity;
         offer_start(y);
         cut_.start(u_, largest_slope_);
-        branch_and_bound(tol, control, on_caller);
+        branch_and_bound(tol, control, on_caller, must_finish);
         for (int i = 0; i < cut_.labels(); ++i)
             y[reduced_.label_of(cut_, i)] = reduced_.state(i) == FScoreReduction::on;
         for (int i = 0; i < nodes_; ++i)
@@ -222,7 +222,7 @@ class FScoreCut {
         offer(now_.data());
     }
 
-    void branch_and_bound(double tol, Control* control, bool on_caller) {
+    void branch_and_bound(double tol, Control* control, bool on_caller, bool must_finish) {
         answer_.upper = -infinity;
         open_.clear();
         open_.push_back({root_, infinity});
@@ -233,7 +233,8 @@ class FScoreCut {
                 answer_.upper = std::max(answer_.upper, node.upper);
                 continue;
             }
-            const bool out_of_time = answer_.nodes > 0 && control && control->leave(on_caller);
+            const bool out_of_time = answer_.nodes > 0 && control &&
+                                     (must_finish ? control->leave_unfinished(on_caller) : control->leave(on_caller));
             if (answer_.nodes >= node_limit_ || out_of_time) {
                 answer_.upper = std::max(answer_.upper, node.upper);
                 continue;  // so do the others on the stack, each with its own bound

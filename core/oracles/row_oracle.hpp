@@ -41,14 +41,15 @@ class RowOracle {
         for (std::size_t e = 0; e < pairs_; ++e) total_weight_ += w[e];
     }
 
+    // must_finish: as Control::leave_unfinished.
     RowAnswer solve(const double* u, const std::uint8_t* truth, OracleKind kind, double tol, std::uint8_t* y,
-                    Control& control, bool on_caller) {
+                    Control& control, bool on_caller, bool must_finish) {
         if (loss_ == LossKind::hamming) return solve_hamming(u, truth, y);
         if (kind == OracleKind::paper) {
             const auto answer = paper_.solve(u, truth, false, true, false, y);
             return {answer.value, answer.value, answer.tight_certificate};
         }
-        const auto answer = exact_.solve(u, truth, tol, y, &control, on_caller);
+        const auto answer = exact_.solve(u, truth, tol, y, &control, on_caller, must_finish);
         return {answer.lower, answer.upper, answer.upper <= answer.lower + tol};
     }
 

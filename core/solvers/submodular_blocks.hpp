@@ -8,21 +8,27 @@
 //
 // A pass is one call of the oracle for every row, in small batches: the rows of a batch are scored at the same weights,
 // on any number of threads, and then visited one after the other. Passes over the cached planes alone follow, until
-// they have used up most of what the oracle found. Every few passes the batch is all rows: that gives P exactly, for
-// the certificate, at no extra cost. Nothing depends on the number of threads.
+// they have used up most of what the oracle found. Now and then the certifier sums Theta, v and D from the planes and
+// calls the oracle for all rows: these are the bounds, Theta and v are what training goes on with, and the labellings
+// found are the next pass's. Nothing depends on the number of threads.
+//
+// Where C |x|^2 is large, passes are held back (submodular_coordinates.hpp): Theta, v, x and k are then those of other
+// coordinates, and Theta and v have a constant part.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "core/certify/submodular.hpp"
 #include "core/chunks.hpp"
 #include "core/parallel.hpp"
 #include "core/rng.hpp"
-#include "core/solvers/submodular_problem.hpp"
+#include "core/solvers/submodular_coordinates.hpp"
 
 namespace multimargin {
 
@@ -70,24 +76,22 @@ class SubmodularBlocks {
     SubmodularBlocks(const SubmodularProblem<X>& problem, const SubmodularParams& params)
         : p_(problem),
           params_(params),
-          weights_(problem.x, problem.bias, problem.labels),
+          certifier_(problem, params.threads),
+          coordinates_(problem),
           v_(problem.pairs.size(), 0.0),
-          first_pair_(weights_.chunks() * lanes<double>),
+          first_pair_(chunks_for(problem.labels, lanes<double>) * lanes<double>),
           planes_(static_cast<std::size_t>(problem.rows())),
           norm_(static_cast<std::size_t>(problem.rows())),
-          upper_(norm_.size()),
-          claimed_(norm_.size()),
           before_(norm_.size()),
           cached_gap_(norm_.size(), std::numeric_limits<double>::infinity()),
-          proved_(norm_.size()),
-          scores_(weights_.chunks() + chunks_for(static_cast<Index>(v_.size()) + 1, lanes<double>)),
-          change_(weights_.chunks()) {
+          scores_(first_pair_ / lanes<double> + chunks_for(static_cast<Index>(v_.size()) + 1, lanes<double>)),
+          change_(first_pair_ / lanes<double>) {
+        take_coordinates();
         for (int l = 0; l < p_.labels; ++l) pairs_of_.emplace_back();
         for (std::size_t e = 0; e < p_.pairs.size(); ++e)
             pairs_of_[std::min(p_.pairs[e].first, p_.pairs[e].second)].emplace_back(
                 std::max(p_.pairs[e].first, p_.pairs[e].second), static_cast<int>(e));
         for (Index n = 0; n < p_.rows(); ++n) {
-            norm_[n] = squared_norm(p_.x.row(n)) + p_.bias * p_.bias;
             std::vector<std::uint8_t> y(p_.truth_of(n), p_.truth_of(n) + p_.labels);
             for (auto& t : y) t = t == present;
             add_plane(n, y.data()).weight = 1.0;
@@ -98,86 +102,93 @@ class SubmodularBlocks {
         }
     }
 
-    // Continues from planes of an earlier run on the same rows: plane k belongs to row[k] and has labels
-    // [offsets[k], offsets[k + 1]).
-    void start_from(std::span<const std::int64_t> row, std::span<const double> weight,
-                    std::span<const std::int64_t> offsets, std::span<const std::int32_t> labels) {
+    // Continues from the planes, planes.planes_of(n, visit(weight, labels)), and the model of an earlier run on the
+    // same rows.
+    template <class Planes>
+    void start_from(const Planes& planes, const SubmodularModel& model, Control& control) {
         std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
-        for (std::size_t k = 0; k < row.size(); ++k) {
-            std::fill(y.begin(), y.end(), 0);
-            const Index n = row[k];
-            for (auto j = offsets[k]; j < offsets[k + 1]; ++j) y[labels[j]] = p_.truth_of(n)[labels[j]] != unknown;
-            Plane& plane = add_plane(n, y.data());
-            auto& row_planes = planes_[n];
-            if (row_planes.same(plane, row_planes.planes[0])) {
-                row_planes.items.resize(static_cast<std::size_t>(plane.first));
-                row_planes.planes.pop_back();
-                continue;
-            }
-            plane.weight = weight[k];
-            row_planes.planes[0].weight -= weight[k];
+        for (Index n = 0; n < p_.rows(); ++n) {
+            auto& row = planes_[n];
+            planes.planes_of(n, [&](double weight, std::span<const std::int32_t> labels) {
+                std::fill(y.begin(), y.end(), 0);
+                for (int l : labels) y[l] = p_.truth_of(n)[l] != unknown;
+                Plane& plane = add_plane(n, y.data());
+                if (row.same(plane, row.planes[0])) {
+                    row.items.resize(static_cast<std::size_t>(plane.first));
+                    row.planes.pop_back();
+                    return;
+                }
+                plane.weight = weight;
+                row.planes[0].weight -= weight;
+            });
+            row.planes[0].weight = std::max(row.planes[0].weight, 0.0);
         }
-        for (Index n = 0; n < p_.rows(); ++n) place(n);
-        refresh_pairs();
+        if (coordinates_.held_back()) start_centre(model);
+        sum_afresh(control);
     }
 
     SubmodularResult run(Control& control) {
         std::vector<std::int32_t> order(static_cast<std::size_t>(p_.rows()));
         std::iota(order.begin(), order.end(), 0);
-        const std::vector<std::int32_t> in_order(order);
         Rng rng(params_.seed);
         SubmodularResult result;
+        HoldSchedule schedule;
         double scale = p_.total_cost() * (p_.loss == LossKind::hamming ? p_.labels : 1);
         double optimism = 0.5;  // gap at an evaluation / gap seen by the pass before it
         double last_gap = scale;
         int next_evaluation = 4;  // and rarely: the pass after an evaluation works with answers for older weights
         for (int pass = 1;; ++pass) {
             rng.shuffle(std::span(order));
-            // Far from the optimum an answer within a twentieth of the gap will do; so will it in the certificate.
-            const double oracle_tol = tolerance_for(last_gap, scale);
-            const double seen = oracle_pass(order, fresh_, oracle_tol, control);
+            // An answer, and planes, within a part of the gap will do; held back, of the gap seen, however small.
+            const bool held_back = coordinates_.held_back();
+            const double enough = held_back ? 0.0 : params_.tol * scale;
+            const double seen = oracle_pass(order, 0.05 * std::max(enough, last_gap) / p_.total_cost(), control);
             last_gap = seen;
-            cached_passes(order, std::max(cached_goal * seen, 0.25 * params_.tol * scale), rng, control);
-            const bool final_pass = pass >= params_.max_iter;
+            const double goal = (held_back ? held_back_goal : cached_goal) * seen;
+            cached_passes(order, std::max(goal, 0.25 * enough), rng, control);
+            const double held = held_back_gap();
+            const bool nearly_there = optimism * seen + held <= 1.5 * params_.tol * scale;
+            const bool last = (pass >= params_.max_iter || control.stopped()) && params_.certify;
             Progress progress{.pass = pass, .time = control.elapsed()};
-            const bool nearly_there = optimism * seen <= 1.5 * params_.tol * scale;
-            if (pass == next_evaluation || nearly_there || final_pass || control.stopped()) {
+            if (pass == next_evaluation || nearly_there || last) {
                 if (pass >= next_evaluation) next_evaluation = 3 * pass;
-                evaluate(in_order, std::min(oracle_tol, tolerance_for(optimism * seen, scale)), result, control);
+                evaluate(result, control);
                 scale = result.primal;
-                if (seen > 0) optimism = std::clamp((result.primal - result.dual) / seen, 0.1, 1.0);
-                progress.evaluated = true;
-                progress.primal = result.primal;
-                progress.dual = result.dual;
+                if (seen > 0) optimism = std::clamp((result.primal - result.dual - held) / seen, 0.1, 1.0);
+                progress = {pass, control.elapsed(), true, result.primal, result.dual};
             }
-            progress.time = control.elapsed();
             const bool stop = control.tick(progress);
             result.passes = pass;
-            if (progress.evaluated) {
-                const double claimed = p_.oracle == OracleKind::paper ? claimed_primal_ : result.primal;
-                if (claimed - result.dual <= params_.tol * claimed) {
-                    result.status = Status::converged;
-                    return result;
-                }
+            if (progress.evaluated && converged(result)) {
+                result.status = Status::converged;
+                return result;
             }
-            if (stop && !progress.evaluated) evaluate(in_order, oracle_tol, result, control);
+            if (stop && !progress.evaluated && params_.certify) evaluate(result, control);
             result.status = stop ? control.reason() : Status::max_iter;
-            if (stop || final_pass) return result;
+            if (stop || pass >= params_.max_iter) return result;
+            if (held_back) recentre(schedule.factor(held), control);
         }
     }
 
-    const LabelWeights<X>& weights() const { return weights_; }
-    std::vector<double> pair_weights() const {
-        std::vector<double> theta(v_);
-        for (double& t : theta) t = std::max(t, 0.0);
-        return theta;
+    SubmodularModel model() const {
+        const auto width = static_cast<Index>(weights_->chunks()) * lanes<double>;
+        const Index cols = p_.x.cols();
+        SubmodularModel model;
+        model.coef.resize(static_cast<std::size_t>(p_.labels * cols));
+        for (int l = 0; l < p_.labels; ++l) {
+            for (Index j = 0; j < cols; ++j)
+                model.coef[l * cols + j] = coordinates_.root(j) * weights_->values()[j * width + l];
+            model.intercept.push_back(coordinates_.bias() * weights_->values()[cols * width + l]);
+        }
+        for (std::size_t e = 0; e < v_.size(); ++e)
+            model.attraction.push_back(coordinates_.factor(e) * std::max(v_[e], 0.0));
+        return model;
     }
-    // visit(row, weight, labels) for every plane in use except the true labels
+    // visit(weight, labels) for the planes of a row in use except the true labels
     template <class Visit>
-    void each_plane(Visit&& visit) const {
-        for (Index n = 0; n < p_.rows(); ++n)
-            for (const Plane& plane : std::span(planes_[n].planes).subspan(1))
-                if (plane.weight > 0) visit(n, plane.weight, planes_[n].labels(plane));
+    void planes_of(Index n, Visit&& visit) const {
+        for (const Plane& plane : std::span(planes_[n].planes).subspan(1))
+            if (plane.weight > 0) visit(plane.weight, planes_[n].labels(plane));
     }
 
   private:
@@ -185,6 +196,7 @@ class SubmodularBlocks {
     static constexpr int most_cached_passes = 20;  // after each pass of the oracle
     static constexpr int most_steps = 3;           // in a visit
     static constexpr double cached_goal = 0.5;     // cached passes end at this part of the gap the oracle saw
+    static constexpr double held_back_goal = 0.1;  // the same where a centre holds back
     static constexpr std::size_t most_planes = 50;
     static constexpr int idle_passes = 3;
 
@@ -215,39 +227,81 @@ class SubmodularBlocks {
     double* pair_scores() { return &scores_[first_pair_]; }
     void set_pair(std::size_t e, double v) {
         v_[e] = v;
-        scores_[first_pair_ + static_cast<Index>(e)] = p_.factor[e] * std::max(v, 0.0);
+        scores_[first_pair_ + static_cast<Index>(e)] = coordinates_.factor(e) * std::max(v, 0.0);
     }
 
-    // Adds the contribution of a restored row to Theta, v and the loss.
-    void place(Index n) {
-        change_.clear();
-        const double c = p_.cost[n];
-        const auto& row = planes_[n];
-        const Plane& truth = row.planes[0];
-        for (const Plane& plane : std::span(row.planes).subspan(1)) {
-            const double a = c * plane.weight;
-            loss_ += a * plane.loss;
-            for (int l : row.labels(truth)) change_[l] += a;
-            for (int l : row.labels(plane)) change_[l] -= a;
-            for (int place : row.pairs(truth)) v_[place - first_pair_] += a * p_.factor[place - first_pair_];
-            for (int place : row.pairs(plane)) v_[place - first_pair_] -= a * p_.factor[place - first_pair_];
-        }
-        weights_.add_nonzero(n, change_, 1.0);
+    void take_coordinates() {
+        x_.emplace(coordinates_.x());
+        weights_.emplace(*x_, coordinates_.bias(), p_.labels);
+        for (Index n = 0; n < p_.rows(); ++n)
+            norm_[n] = squared_norm(x_->row(n)) + coordinates_.bias() * coordinates_.bias();
+        if (coordinates_.held_back() && centre_.empty()) centre_.resize(weights_->size() + v_.size(), 0.0);
     }
-    void refresh_pairs() {
-        for (std::size_t e = 0; e < v_.size(); ++e) set_pair(e, v_[e]);
+
+    void start_centre(const SubmodularModel& model) {
+        const Index cols = p_.x.cols();
+        for (int l = 0; l < p_.labels; ++l) {
+            for (Index j = 0; j < cols; ++j) centre_[j * first_pair_ + l] = model.coef[l * cols + j];
+            centre_[cols * first_pair_ + l] = p_.bias > 0 ? model.intercept[l] / p_.bias : 0.0;
+        }
+        for (std::size_t e = 0; e < v_.size(); ++e)
+            centre_[weights_->size() + e] = p_.factor[e] > 0 ? model.attraction[e] / p_.factor[e] : 0.0;
+    }
+
+    // visit(place in centre_, sqrt(s), weight in these coordinates)
+    template <class Visit>
+    void each_weight(Visit&& visit) const {
+        const auto width = static_cast<std::size_t>(first_pair_), size = weights_->size();
+        for (std::size_t k = 0; k < size; ++k)
+            visit(k, coordinates_.root(static_cast<Index>(k / width)), weights_->values()[k]);
+        for (std::size_t e = 0; e < v_.size(); ++e) visit(size + e, coordinates_.pair_root(e), std::max(v_[e], 0.0));
+    }
+
+    // The state that belongs to the dual variables and the centre. Returns D.
+    double sum_afresh(Control& control) {
+        const double dual = certifier_.dual([&](Index n, auto&& visit) { planes_of(n, visit); }, control);
+        const auto held = [&](std::size_t k, double root, double free) {
+            return root < 1 ? root * free + (1 - root * root) / root * centre_[k] : free;
+        };
+        const auto width = static_cast<std::size_t>(first_pair_), size = weights_->size();
+        for (std::size_t k = 0; k < size; ++k)
+            weights_->values()[k] =
+                held(k, coordinates_.root(static_cast<Index>(k / width)), certifier_.theta().values()[k]);
+        for (std::size_t e = 0; e < v_.size(); ++e)
+            set_pair(e, held(size + e, coordinates_.pair_root(e), certifier_.v()[e]));
+        return dual;
+    }
+
+    // What the centre adds to the gap of P.
+    double held_back_gap() const {
+        double sum = 0.0;
+        if (coordinates_.held_back())
+            each_weight([&](std::size_t k, double root, double weight) {
+                const double part = (1 / (root * root) - 1) * (root * weight - centre_[k]);
+                sum += part * part;
+            });
+        return 0.5 * sum;
+    }
+
+    // The weights are the next centre, and the level is raised.
+    void recentre(double factor, Control& control) {
+        each_weight([&](std::size_t k, double root, double weight) { centre_[k] = root * weight; });
+        if (factor != 1) {
+            coordinates_.raise(factor);
+            take_coordinates();
+        }
+        sum_afresh(control);
+        fresh_ = false;
     }
 
     // One call of the oracle for every row, each followed by a visit; returns the gap it saw. After an evaluation the
     // answers are already there.
-    double oracle_pass(std::span<const std::int32_t> order, bool fresh, double tol, Control& control) {
+    double oracle_pass(std::span<const std::int32_t> order, double tol, Control& control) {
         double seen = 0.0;
-        const auto size = fresh ? order.size() : batch;
+        const auto size = fresh_ ? order.size() : batch;
         for (std::size_t first = 0; first < order.size(); first += size) {
             const auto rows = order.subspan(first, std::min(size, order.size() - first));
-            if (!fresh) {
-                if (!call_oracles(rows, p_.oracle, tol, false, control)) break;
-            }
+            if (!fresh_ && !call_oracles(rows, tol, control)) break;
             for (Index n : rows) {
                 if (control.leave(true)) break;
                 seen += p_.cost[n] * before_[n];
@@ -274,42 +328,33 @@ class SubmodularBlocks {
         }
     }
 
-    double tolerance_for(double gap, double scale) const {
-        return 0.05 * std::max(params_.tol * scale, gap) / std::max(p_.total_cost(), 1e-300);
+    // With an approximate oracle, as far as that can see. A gap below zero is no proof.
+    bool converged(const SubmodularResult& result) const {
+        const bool exact = p_.oracle == OracleKind::exact;
+        const double primal = exact ? result.primal : claimed_primal_, gap = primal - result.dual;
+        return gap <= params_.tol * primal && (!exact || gap >= -1e-9 * primal);
     }
 
-    // P and D at the present weights. The planes found are kept.
-    void evaluate(std::span<const std::int32_t> rows, double tol, SubmodularResult& result, Control& control) {
-        if (p_.oracle == OracleKind::paper) {
-            call_oracles(rows, OracleKind::paper, tol, true, control);
-            count_calls(rows, result);
-            claimed_primal_ = regulariser();
-            for (Index n : rows) claimed_primal_ += p_.cost[n] * claimed_[n];
-            const std::vector<double> claimed_gap(before_);
-            const auto kept = planes_;  // what the exact oracle finds only serves the certificate
-            call_oracles(rows, OracleKind::exact, tol, true, control);
-            planes_ = kept;
-            before_ = claimed_gap;
-        } else {
-            call_oracles(rows, OracleKind::exact, tol, true, control);
-            count_calls(rows, result);
-        }
+    // P and D at the present weights, after these were summed afresh. The planes found are kept.
+    void evaluate(SubmodularResult& result, Control& control) {
+        result.dual = sum_afresh(control);
+        const auto primal = certifier_.primal(model(), true, control, [&](Index n, const RowFinding& found) {
+            keep_better(n, found.y, found.value, found.upper, [&](const Plane& plane) {
+                double sum = plane.loss;
+                for (int l : planes_[n].labels(plane)) sum += found.scores[l];
+                for (int place : planes_[n].pairs(plane)) sum += pair_scores()[place - first_pair_];
+                return sum;
+            });
+        });
         fresh_ = true;
-        const double half_norm = regulariser();
-        result.primal = half_norm;
-        for (Index n : rows) result.primal += p_.cost[n] * upper_[n];
-        result.dual = loss_ - half_norm;
-    }
-
-    void count_calls(std::span<const std::int32_t> rows, SubmodularResult& result) const {
-        result.calls = static_cast<Index>(rows.size());
-        result.proved = 0;
-        for (Index n : rows) result.proved += proved_[n];
+        result.primal = primal.value;
+        claimed_primal_ = primal.claimed;
+        result.calls = primal.calls;
+        result.proved = primal.proved;
     }
 
     // Calls the oracle for these rows at the present weights, keeps what it finds. False: asked to leave.
-    bool call_oracles(std::span<const std::int32_t> rows, OracleKind kind, double tol, bool must_finish,
-                      Control& control) {
+    bool call_oracles(std::span<const std::int32_t> rows, double tol, Control& control) {
         // To start threads takes longer than to call the oracle for a batch with few labels.
         const bool worth = rows.size() * static_cast<std::size_t>(p_.labels) >= 2000;
         const int threads = worth ? std::min<int>(params_.threads, static_cast<int>(rows.size())) : 1;
@@ -318,42 +363,48 @@ class SubmodularBlocks {
             RowOracle& oracle = oracles_[t];
             ChunkVector<double>& u = spare_[t];
             std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
-            oracle.set_weights(pair_scores(), kind);
+            oracle.set_weights(pair_scores(), p_.oracle);
             std::copy_n(pair_scores(), v_.size(), &u[first_pair_]);
             for (std::size_t k = static_cast<std::size_t>(t); k < rows.size(); k += threads) {
-                if (must_finish ? control.leave_unfinished(on_caller) : control.leave(on_caller)) {
+                if (control.leave(on_caller)) {
                     left = true;
                     return;
                 }
-                call_oracle(rows[k], oracle, kind, tol, u, y, control, on_caller);
+                call_oracle(rows[k], oracle, tol, u, y, control, on_caller);
             }
         });
         return !left;
     }
 
-    void call_oracle(Index n, RowOracle& oracle, OracleKind kind, double tol, ChunkVector<double>& u,
-                     std::vector<std::uint8_t>& y, Control& control, bool on_caller) {
-        weights_.scores(n, u.chunks());
-        auto& planes = planes_[n].planes;
-        std::size_t best = 0;
-        double mean = 0.0;
-        for (std::size_t k = 0; k < planes.size(); ++k) {
-            planes[k].value = value_of(planes[k], planes_[n].items.data(), u);
-            mean += planes[k].weight * planes[k].value;
-            if (planes[k].value > planes[best].value) best = k;
-        }
+    void call_oracle(Index n, RowOracle& oracle, double tol, ChunkVector<double>& u, std::vector<std::uint8_t>& y,
+                     Control& control, bool on_caller) {
+        weights_->scores(n, u.chunks());
+        const auto value = [&](const Plane& plane) { return value_of(plane, planes_[n].items.data(), u); };
         std::fill(y.begin(), y.end(), 0);
-        for (int l : planes_[n].labels(planes[best])) y[l] = 1;
-        const RowAnswer answer = oracle.solve(&u[0], p_.truth_of(n), kind, tol, y.data(), control, on_caller);
-        proved_[n] = answer.proved;
-        const double found = std::max(answer.lower, planes[best].value);
-        claimed_[n] = found - planes[0].value;
-        upper_[n] = std::max(answer.upper, found) - planes[0].value;
-        before_[n] = upper_[n] + planes[0].value - mean;
-        if (answer.lower > planes[best].value + 1e-10) {
-            make_room(planes_[n]);
-            add_plane(n, y.data()).value = answer.lower;
-        }
+        for (int l : planes_[n].labels(best_plane(n, value))) y[l] = 1;
+        const RowAnswer answer =
+            oracle.solve(&u[0], p_.truth_of(n), p_.oracle, tol, y.data(), control, on_caller, false);
+        keep_better(n, y.data(), answer.lower, answer.upper, value);
+    }
+
+    template <class Value>
+    const Plane& best_plane(Index n, Value&& value) {
+        auto& planes = planes_[n].planes;
+        for (Plane& plane : planes) plane.value = value(plane);
+        return *std::max_element(planes.begin(), planes.end(),
+                                 [](const Plane& a, const Plane& b) { return a.value < b.value; });
+    }
+
+    // Keeps a labelling that is better than all planes of its row.
+    template <class Value>
+    void keep_better(Index n, const std::uint8_t* y, double found, double upper, Value&& value) {
+        const double best = best_plane(n, value).value;
+        double mean = 0.0;
+        for (const Plane& plane : planes_[n].planes) mean += plane.weight * plane.value;
+        before_[n] = std::max(upper, best) - mean;
+        if (!(found > best + 1e-10)) return;
+        make_room(planes_[n]);
+        add_plane(n, y).value = found;
     }
 
     // Forgets planes that have had no weight for long, and the worst of them if there are too many.
@@ -376,7 +427,7 @@ class SubmodularBlocks {
         const std::int32_t* items = planes_[n].items.data();
         if (planes.size() < 2) return 0.0;
         const double c = p_.cost[n];
-        weights_.scores(n, scores_.chunks());
+        weights_->scores(n, scores_.chunks());
         double gap = 0.0, bar = 0.0;
         bool moved = false;
         for (int step = 0; step < most_steps; ++step) {
@@ -399,7 +450,7 @@ class SubmodularBlocks {
             if (!shift(n, planes[best], planes[worst])) break;
             if (planes[worst].weight > 0) break;  // these two are balanced now; the others are for the next visit
         }
-        if (moved) weights_.add_nonzero(n, change_, 1.0);
+        if (moved) weights_->add_nonzero(n, change_, 1.0);
         return gap;
     }
 
@@ -417,7 +468,6 @@ class SubmodularBlocks {
         if (!(step > 0)) return false;
         to.weight += step;
         from.weight = step >= from.weight ? 0.0 : from.weight - step;
-        loss_ += step * c * (to.loss - from.loss);
         for (std::size_t k = 0; k < labels; ++k) {
             const double amount = step * c * differences_[k].sign;
             change_[differences_[k].item] += amount;
@@ -425,7 +475,7 @@ class SubmodularBlocks {
         }
         for (const auto& d : pairs) {
             const auto e = static_cast<std::size_t>(d.item - first_pair_);
-            set_pair(e, v_[e] + step * c * p_.factor[e] * d.sign);
+            set_pair(e, v_[e] + step * c * coordinates_.factor(e) * d.sign);
         }
         return true;
     }
@@ -454,7 +504,7 @@ class SubmodularBlocks {
             slope = curvature;
             for (const auto& d : pairs) {
                 const auto e = static_cast<std::size_t>(d.item - first_pair_);
-                const double k = p_.factor[e] * d.sign, v = v_[e], now = v + t * c * k;
+                const double k = coordinates_.factor(e) * d.sign, v = v_[e], now = v + t * c * k;
                 value -= k * (std::max(now, 0.0) - std::max(v, 0.0));
                 if (now > 0) slope += c * k * k;
             }
@@ -476,22 +526,18 @@ class SubmodularBlocks {
         return t;
     }
 
-    double regulariser() const {
-        double squares = weights_.squared_norm();
-        for (double v : v_) squares += v > 0 ? v * v : 0.0;
-        return 0.5 * squares;
-    }
-
     const SubmodularProblem<X>& p_;
     const SubmodularParams& params_;
-    LabelWeights<X> weights_;
-    std::vector<double> v_;
+    SubmodularCertifier<X> certifier_;
+    SubmodularCoordinates<X> coordinates_;
+    std::optional<X> x_;
+    std::optional<LabelWeights<X>> weights_;
+    std::vector<double> v_, centre_;
     int first_pair_;
-    double loss_ = 0.0, claimed_primal_ = 0.0;
+    double claimed_primal_ = 0.0;
     bool fresh_ = false;
     std::vector<RowPlanes> planes_;
-    std::vector<double> norm_, upper_, claimed_, before_, cached_gap_;
-    std::vector<std::uint8_t> proved_;
+    std::vector<double> norm_, before_, cached_gap_;
     std::vector<std::vector<std::pair<int, int>>> pairs_of_;
     std::vector<RowOracle> oracles_;
     std::vector<ChunkVector<double>> spare_;

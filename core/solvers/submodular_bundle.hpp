@@ -10,7 +10,8 @@
 //
 // is solved by exact pairwise steps. The next point lies between the best point so far and the master's: at the
 // master's if the stride is 1, which is BMRM; near the best with a small stride, which needs a fraction of the passes.
-// All of A is kept: passes x labels x features numbers.
+// All of A is kept, passes x labels x features numbers, and the labellings y* behind it, a bit for each row and label:
+// alpha is thereby a weight of labellings for every row, from which the certifier sums D as it does for other solvers.
 
 #include <algorithm>
 #include <cmath>
@@ -18,9 +19,7 @@
 #include <span>
 #include <vector>
 
-#include "core/chunks.hpp"
-#include "core/parallel.hpp"
-#include "core/solvers/submodular_problem.hpp"
+#include "core/certify/submodular.hpp"
 
 namespace multimargin {
 
@@ -32,120 +31,103 @@ class SubmodularBundle {
         : p_(problem),
           params_(params),
           stride_(stride),
+          certifier_(problem, params.threads),
           weights_(problem.x, problem.bias, problem.labels),
           theta_(problem.pairs.size(), 0.0),
-          w_(problem.pairs.size(), 0.0),
           best_(weights_.size(), 0.0),
           best_theta_(theta_),
           target_(weights_.size(), 0.0) {
-        for (int t = 0; t < params.threads; ++t) oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.node_limit);
-        planes_.push_back({std::vector<double>(weights_.size(), 0.0), std::vector<double>(theta_.size(), 0.0), 0.0});
+        planes_.push_back(
+            {std::vector<double>(weights_.size(), 0.0), std::vector<double>(theta_.size(), 0.0), 0.0, {}});
         gram_.push_back({0.0});
         alpha_.push_back(1.0);
         found_.resize(static_cast<std::size_t>(p_.rows()) * p_.labels);
-        upper_.resize(static_cast<std::size_t>(p_.rows()));
-        claimed_.resize(upper_.size());
-        proved_.resize(upper_.size());
     }
 
     SubmodularResult run(Control& control) {
         SubmodularResult result;
-        result.primal = std::numeric_limits<double>::infinity();
         double claimed = result.primal;
         for (int pass = 1;; ++pass) {
-            const bool whole = visit(result, claimed, control);
-            if (whole) {
+            const bool first = pass == 1;  // it is always finished
+            if (visit(first, result, claimed, control)) {
                 add_plane();
                 solve_master(0.05 * params_.tol * std::abs(result.primal), control);
-                result.dual = std::max(pass == 1 ? 0.0 : result.dual, dual());
+                result.dual = dual();
             }
-            result.passes = pass;
-            Progress progress{pass, control.elapsed(), true, result.primal, result.dual};
-            const bool stop = control.tick(progress);
             const double trusted = p_.oracle == OracleKind::paper ? claimed : result.primal;
-            const bool converged = trusted - result.dual <= params_.tol * trusted;
+            const auto within = [&] { return std::abs(trusted - result.dual) <= params_.tol * trusted; };
+            const auto certify = [&] {
+                result.dual = certifier_.dual([&](Index n, auto&& visit) { planes_of(n, visit); }, control);
+            };
+            const bool certified = within() || pass >= params_.max_iter || control.stopped();
+            if (certified) certify();
+            result.passes = pass;
+            const bool stop = control.tick({pass, control.elapsed(), true, result.primal, result.dual});
+            if (stop && !certified) certify();
+            const bool converged = (certified || stop) && within();
             if (converged || stop || pass >= params_.max_iter) {
                 result.status = converged ? Status::converged : stop ? control.reason() : Status::max_iter;
-                break;
+                return result;
             }
             move();
         }
-        std::copy(best_.begin(), best_.end(), weights_.values());
-        theta_ = best_theta_;
-        return result;
     }
 
-    const LabelWeights<X>& weights() const { return weights_; }
-    const std::vector<double>& pair_weights() const { return theta_; }
+    SubmodularModel model() const { return model_at(best_.data(), best_theta_); }
+    // visit(weight, labels) for the planes of a row
+    template <class Visit>
+    void planes_of(Index n, Visit&& visit) const {
+        std::vector<std::int32_t> labels;
+        for (std::size_t j = 1; j < planes_.size(); ++j) {
+            if (!(alpha_[j] > 0)) continue;
+            labels.clear();
+            for (int l = 0; l < p_.labels; ++l)
+                if (planes_[j].labellings[static_cast<std::size_t>(n * p_.labels + l)]) labels.push_back(l);
+            visit(alpha_[j], std::span<const std::int32_t>(labels));
+        }
+    }
 
   private:
     struct BundlePlane {
         std::vector<double> unary, pair;
         double offset;
+        std::vector<bool> labellings;  // y* of all rows
     };
     static constexpr int most_master_steps = 20000;
 
-    // Calls every oracle at the present point; keeps the point if its objective is the best. The first pass is always
-    // finished. False: asked to leave.
-    bool visit(SubmodularResult& result, double& claimed, Control& control) {
-        for (std::size_t e = 0; e < w_.size(); ++e) w_[e] = p_.factor[e] * theta_[e];
-        const double tol = std::min(1e-6, 0.05 * params_.tol);
-        const bool must_finish = result.calls == 0;
-        std::atomic<bool> left{false};
-        const int threads = params_.threads;
-        parallel_for(threads, threads, control, [&](int t, bool on_caller) {
-            ChunkVector<double> u(weights_.chunks());
-            oracles_[t].set_weights(w_.data(), p_.oracle);
-            oracles_[t].set_weights(w_.data(), OracleKind::exact);
-            for (Index n = t; n < p_.rows(); n += threads) {
-                if (must_finish ? control.leave_unfinished(on_caller) : control.leave(on_caller)) {
-                    left = true;
-                    return;
-                }
-                weights_.scores(n, u.chunks());
-                call(n, oracles_[t], u, tol, control, on_caller);
-            }
-        });
-        if (left) return false;
-        double squares = weights_.squared_norm();
-        for (double v : theta_) squares += v * v;
-        double primal = 0.5 * squares, claim = primal;
-        for (Index n = 0; n < p_.rows(); ++n) {
-            primal += p_.cost[n] * upper_[n];
-            claim += p_.cost[n] * claimed_[n];
-            result.proved += proved_[n];
+    SubmodularModel model_at(const double* weights, const std::vector<double>& theta) const {
+        const auto width = static_cast<Index>(weights_.chunks()) * lanes<double>;
+        const Index cols = p_.x.cols();
+        SubmodularModel model;
+        model.coef.resize(static_cast<std::size_t>(p_.labels * cols));
+        for (int l = 0; l < p_.labels; ++l) {
+            for (Index j = 0; j < cols; ++j) model.coef[l * cols + j] = weights[j * width + l];
+            model.intercept.push_back(p_.bias * weights[cols * width + l]);
         }
-        result.calls += p_.rows();
-        claimed = std::min(claimed, claim);
-        if (primal < result.primal) {
-            result.primal = primal;
+        for (std::size_t e = 0; e < theta.size(); ++e) model.attraction.push_back(p_.factor[e] * theta[e]);
+        return model;
+    }
+
+    // P at the present point, which is kept if it is the best. False: asked to leave.
+    bool visit(bool must_finish, SubmodularResult& result, double& claimed, Control& control) {
+        const auto here = certifier_.primal(
+            model_at(weights_.values(), theta_), must_finish, control,
+            [&](Index n, const RowFinding& found) { std::copy_n(found.y, p_.labels, found_.data() + n * p_.labels); });
+        if (!here.whole) return false;
+        claimed = std::min(claimed, here.claimed);
+        if (here.value < result.primal) {
+            result.primal = here.value;
+            result.calls = here.calls;
+            result.proved = here.proved;
             std::copy(weights_.values(), weights_.values() + weights_.size(), best_.begin());
             best_theta_ = theta_;
         }
         return true;
     }
 
-    void call(Index n, RowOracle& oracle, const ChunkVector<double>& u, double tol, Control& control, bool on_caller) {
-        auto* y = found_.data() + n * p_.labels;
-        const RowAnswer answer = oracle.solve(&u[0], p_.truth_of(n), p_.oracle, tol, y, control, on_caller);
-        double upper = answer.upper;
-        if (p_.oracle == OracleKind::paper) {
-            std::vector<std::uint8_t> truth(y, y + p_.labels);
-            upper = oracle.solve(&u[0], p_.truth_of(n), OracleKind::exact, tol, truth.data(), control, on_caller).upper;
-        }
-        double own = 0.0;
-        for (int l = 0; l < p_.labels; ++l)
-            if (p_.truth_of(n)[l] == present) own += u[l];
-        for (std::size_t e = 0; e < w_.size(); ++e)
-            if (p_.truth_of(n)[p_.pairs[e].first] == present && p_.truth_of(n)[p_.pairs[e].second] == present)
-                own += w_[e];
-        proved_[n] = answer.proved;
-        upper_[n] = std::max(upper, own) - own;
-        claimed_[n] = std::max(answer.lower, own) - own;
-    }
-
     void add_plane() {
-        BundlePlane plane{std::vector<double>(weights_.size(), 0.0), std::vector<double>(theta_.size(), 0.0), 0.0};
+        BundlePlane plane{std::vector<double>(weights_.size(), 0.0), std::vector<double>(theta_.size(), 0.0), 0.0,
+                          std::vector<bool>(found_.begin(), found_.end())};
         const auto width = static_cast<std::size_t>(weights_.chunks()) * lanes<double>;
         std::vector<double> change(width);
         for (Index n = 0; n < p_.rows(); ++n) {
@@ -255,13 +237,13 @@ class SubmodularBundle {
     const SubmodularProblem<X>& p_;
     const SubmodularParams& params_;
     double stride_;
+    SubmodularCertifier<X> certifier_;
     LabelWeights<X> weights_;
-    std::vector<double> theta_, w_, best_, best_theta_, target_;
-    std::vector<RowOracle> oracles_;
+    std::vector<double> theta_, best_, best_theta_, target_;
     std::vector<BundlePlane> planes_;
     std::vector<std::vector<double>> gram_;
-    std::vector<double> alpha_, product_, v_, upper_, claimed_;
-    std::vector<std::uint8_t> found_, proved_;
+    std::vector<double> alpha_, product_, v_;
+    std::vector<std::uint8_t> found_;
 };
 
 }  // namespace multimargin

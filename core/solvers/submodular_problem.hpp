@@ -12,13 +12,13 @@
 // plane for D, and an upper bound, which makes P valid: P - D >= 0 always certifies.
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "core/control.hpp"
 #include "core/labels.hpp"
-#include "core/memory.hpp"
 #include "core/oracles/row_oracle.hpp"
 #include "core/solvers/label_weights.hpp"
 
@@ -30,9 +30,9 @@ struct SubmodularProblem {
     double bias;
     int labels;
     std::vector<std::pair<int, int>> pairs;
-    std::span<const double> factor;  // k_e
-    std::span<const double> cost;    // c_n
-    Buffer<std::uint8_t> truth;      // rows x labels, of enum Truth
+    std::span<const double> factor;       // k_e
+    std::span<const double> cost;         // c_n
+    std::span<const std::uint8_t> truth;  // rows x labels, of enum Truth
     LossKind loss;
     OracleKind oracle;
     int node_limit;
@@ -60,13 +60,19 @@ struct SubmodularParams {
     int max_iter;
     int threads;
     std::uint64_t seed;
+    bool certify;  // false: a run that is stopped needs no bounds
 };
 
 struct SubmodularResult {
-    double primal = 0.0, dual = 0.0;
+    double primal = std::numeric_limits<double>::infinity(), dual = 0.0;
     int passes = 0;
     Status status = Status::max_iter;
     Index calls = 0, proved = 0;  // of the oracle, in the certificate
+};
+
+// As it is returned: coef is labels x cols; attraction[e] = k_e theta_e.
+struct SubmodularModel {
+    std::vector<double> coef, intercept, attraction;
 };
 
 }  // namespace multimargin

@@ -79,28 +79,42 @@ def fit_separation(
     report: Report | None,
     time_limit: float,
 ) -> dict[str, Any]: ...
+
+class SubmodularData:
+    def __init__(
+        self,
+        rows: Rows,
+        n_labels: int,
+        positives: Cells,
+        missing: Cells | None,
+        left_out: NDArray[np.uint8],
+        cost: NDArray[np.float64],
+        pairs: NDArray[np.int32],
+        factor: NDArray[np.float64],
+        bias: float,
+        hamming: bool,
+        paper: bool,
+        node_limit: int,
+    ) -> None: ...
+
 def fit_submodular(
-    rows: Rows,
-    n_labels: int,
-    positives: Cells,
-    missing: Cells | None,
-    left_out: NDArray[np.uint8],
-    cost: NDArray[np.float64],
-    pairs: NDArray[np.int32],
-    factor: NDArray[np.float64],
-    bias: float,
-    hamming: bool,
-    paper: bool,
+    data: SubmodularData,
     bundle_stride: float | None,
-    node_limit: int,
     start: tuple[Any, ...] | None,
     keep_planes: bool,
+    certify: bool,
     tol: float,
     max_iter: int,
     threads: int,
     seed: int,
     report: Report | None,
     time_limit: float,
+) -> dict[str, Any]: ...
+def certify_submodular(
+    data: SubmodularData,
+    model: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
+    planes: tuple[Any, ...] | None,
+    threads: int,
 ) -> dict[str, Any]: ...
 def gram_stride(rows: int) -> int: ...
 def gram_matrix_float32(n: int) -> NDArray[np.float32]: ...

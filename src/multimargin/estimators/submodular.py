@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from multimargin import _core
 from multimargin.errors import InputError
@@ -25,12 +25,18 @@ from multimargin.estimators._base import (
     constant_labels,
     row_blocks,
 )
+from multimargin.estimators._certificate import Bounds
+from multimargin.estimators._label_pairs import LabelPairs, choose_pairs, label_pairs
 from multimargin.estimators._monitor import Monitor
-from multimargin.labels import LabelMatrix
+from multimargin.estimators._offset import Path, best_offset, known_truth, offset_range
 
 __all__ = ["SubmodularClassifier"]
 
 N_FOLDS = 3
+FOLD_SHARE = 2 / 9
+"""Of the time limit, for the fit of a fold: as long as the model itself, for its rows."""
+LONGEST_ROWS = 1e5
+"""C times the mean squared length of the rows, beyond which training may need more than 1000 passes."""
 BUNDLE_STRIDE = {"bundle": 0.1, "bmrm": 1.0}
 """How far from the best point so far to the one where the planes are lowest the next plane is taken."""
 
@@ -86,7 +92,9 @@ class SubmodularClassifier(MultilabelClassifier):
     max_iter : int, default=1000
         Largest number of passes over the data.
     time_limit : float, optional
-        Seconds after which training stops, with what it has.
+        Seconds after which training stops, with what it has. With ``offset="cv"`` they are shared: the fits of the
+        folds come first and end after two, four and six ninths of it at the latest; the model gets what is left. The
+        certificate is computed after that, which takes about one pass.
     n_jobs : int, optional
         Threads that call the oracle; None is 1 and -1 all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -139,6 +147,16 @@ class SubmodularClassifier(MultilabelClassifier):
 
     Labels unknown in a row (NaN) are off in all sets of that row and not counted in its loss: the row is trained as if
     they did not exist. The loss belongs to a row, so weights of single cells are refused.
+
+    The certificate rests on the data, the arrays of the model and dual variables alone. ``primal`` takes a fresh call
+    of the exact oracle for every row, whatever ``oracle`` trained; a call cut short by ``node_limit`` counts with its
+    upper bound. ``dual`` takes, for every row, weights of label sets that sum to one: those found in training, or with
+    ``solver="bundle"`` and ``"bmrm"`` the sets behind each cutting plane with the weight of the plane. They are kept
+    for :func:`multimargin.certify` after ``warm_start=True``.
+
+    Where C times the squared length of the rows is large, or columns differ much in size, training is held back by a
+    proximal term in coordinates that level the columns. It solves the same problem, but scaled features still take
+    fewer passes; beyond a product of 1e5 a warning says so.
 
     At the optimum the scores of many labels are exactly zero, so that predictions hang on the last digits; calibrate
     with ``offset`` if F-scores matter. With the paper's mean loss, :math:`\lambda = 1 / (C n)`.
@@ -223,7 +241,7 @@ class SubmodularClassifier(MultilabelClassifier):
         self.callback = callback
 
     def _check_problem(self, problem: Problem) -> None:
-        self._pairs = choose_pairs(self.pairs, problem.labels, problem.costs.row)
+        self._pairs = choose_pairs(self.pairs, problem.labels, problem.exact_costs.row)
         if self.warm_start and self.solver != "blocks":
             msg = f"warm_start=True needs solver='blocks'; got solver={self.solver!r}. Change one of them."
             raise InputError(msg)
@@ -243,42 +261,99 @@ class SubmodularClassifier(MultilabelClassifier):
             raise InputError(msg)
 
     def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        self._warn_if_rows_are_long(problem)
+        held_out = self._held_out_paths(problem, monitor) if self.offset == "cv" else []
+        time_left = np.inf if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
+        result = self._train(problem, monitor, time_left)
+        self.offset_ = best_offset(self._training_path(problem) if self.offset == "train" else held_out)
+        solution = Solution(
+            result["primal"], result["dual"], result["passes"], result["status"], result["oracle_exact"]
+        )
+        history = monitor.history()
+        if not len(history.pass_) or (history.primal[-1], history.dual[-1]) != (solution.primal, solution.dual):
+            # A callback stopped between two evaluations. It has seen this pass already; the history has not.
+            replace(monitor, callback=None)(solution.passes, 0.0, solution.primal, solution.dual)
+        return solution
+
+    def _train(self, problem: Problem, monitor: Monitor, time_limit: float, *, certify: bool = True) -> dict[str, Any]:
         pairs = self._pairs
         del self._pairs
-        constant, _ = constant_labels(problem.labels)
-        last = getattr(self, "_planes", None)
+        last = self.__dict__.pop("_planes", None)
+        start = None
+        if self.warm_start and last is not None:
+            start = last[1], self._last_model(problem, pairs)
         result = _core.fit_submodular(
-            rows=problem.rows(),
-            n_labels=problem.labels.n_labels,
-            positives=problem.positives(),
-            missing=problem.missing(),
-            left_out=constant.astype(np.uint8),
-            cost=problem.costs.row.astype(np.float64),
-            pairs=pairs.columns,
-            factor=self.pair_scale * pairs.frequency,
-            bias=self._bias(),
-            hamming=self.loss == "hamming",
-            paper=self.oracle == "paper",
+            data=self._data(problem, pairs),
             bundle_stride=BUNDLE_STRIDE.get(self.solver),
-            node_limit=self.node_limit,
-            start=last[1] if self.warm_start and last is not None else None,
+            start=start,
             keep_planes=self.warm_start,
+            certify=certify,
             tol=self.tol,
             max_iter=self.max_iter,
             threads=problem.n_jobs,
             seed=problem.seed,
             report=monitor,
-            time_limit=np.inf if self.time_limit is None else float(self.time_limit),
+            time_limit=time_limit,
         )
-        weights = result["weights"]
-        self.coef_ = np.ascontiguousarray(weights[:, :-1])
-        self.intercept_ = weights[:, -1] * self._bias()
+        self.coef_ = result["coef"]
+        self.intercept_ = result["intercept"]
         self.pairs_ = pairs.columns
-        self.pair_coef_ = self.pair_scale * pairs.frequency * result["pair_weights"]
+        self.pair_coef_ = result["attraction"]
         if self.warm_start:
             self._planes = problem.labels.positives.shape, result["planes"]
-        self.offset_ = self._calibrate(problem)
-        return Solution(result["primal"], result["dual"], result["passes"], result["status"], result["oracle_exact"])
+        return result
+
+    def _last_model(self, problem: Problem, pairs: LabelPairs) -> tuple[NDArray[np.float64], ...]:
+        """Return the arrays of the last fit, zero where features or pairs are others now."""
+        n_labels, n_features = problem.labels.n_labels, problem.X.shape[1]
+        weights = np.zeros((n_labels, n_features)), np.zeros(n_labels)
+        if self.coef_.shape[1] == n_features:
+            weights = self._free_weights(problem)
+        same_pairs = np.array_equal(pairs.columns, self.pairs_)
+        return *weights, self.pair_coef_ if same_pairs else np.zeros(len(pairs.columns))
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        shape, planes = getattr(self, "_planes", (None, None))
+        result = _core.certify_submodular(
+            data=self._data(problem, label_pairs(self.pairs_, problem.labels, problem.exact_costs.row)),
+            model=(*self._free_weights(problem), self.pair_coef_),
+            planes=planes if shape == problem.labels.positives.shape else None,
+            threads=problem.n_jobs,
+        )
+        return Bounds(result["primal"], result["dual"], result["oracle_exact"])
+
+    def _free_weights(self, problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights and intercepts without those of the constant labels, which take no part in training."""
+        free = ~problem.constant
+        return np.ascontiguousarray(self.coef_ * free[:, None]), self.intercept_ * free
+
+    def _data(self, problem: Problem, pairs: LabelPairs) -> _core.SubmodularData:
+        return _core.SubmodularData(
+            rows=problem.rows(),
+            n_labels=problem.labels.n_labels,
+            positives=problem.positives(),
+            missing=problem.missing(),
+            left_out=problem.constant.astype(np.uint8),
+            cost=problem.exact_costs.row,
+            pairs=pairs.columns,
+            factor=self.pair_scale * pairs.frequency,
+            bias=self._bias(),
+            hamming=self.loss == "hamming",
+            paper=self.oracle == "paper",
+            node_limit=self.node_limit,
+        )
+
+    def _warn_if_rows_are_long(self, problem: Problem) -> None:
+        squares = row_norms(problem.X, squared=True).astype(np.float64)
+        mean = float(np.average(squares, weights=problem.exact_costs.row))
+        if self.C * mean > LONGEST_ROWS:
+            warnings.warn(
+                f"The features are large for C={self.C!r}: the mean squared length of the rows of X is {mean:.3g}, and "
+                f"C times it {self.C * mean:.3g}. Training may need more than 1000 passes beyond {LONGEST_ROWS:g}. "
+                f"Scale the features, with StandardScaler or normalize, or lower C towards {1 / mean:.2g}.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _bias(self) -> float:
         return float(self.intercept_scaling) if self.fit_intercept else 0.0
@@ -310,38 +385,37 @@ class SubmodularClassifier(MultilabelClassifier):
             blocks.append(sp.csr_array(y.astype(bool)))
         return sp.csr_array(sp.vstack(blocks, format="csr"))
 
-    def _calibrate(self, problem: Problem) -> float:
-        if self.offset == "none":
-            return 0.0
+    def _training_path(self, problem: Problem) -> list[Path]:
+        return [self._path(problem, np.arange(problem.labels.n_samples), problem.constant)]
+
+    def _held_out_paths(self, problem: Problem, monitor: Monitor) -> list[Path]:
+        """Train on all folds but one, in turn, within their shares of the time limit."""
         everything = np.arange(problem.labels.n_samples)
-        if self.offset == "train":
-            constant, _ = constant_labels(problem.labels)
-            return best_offset([self._path(problem, everything, constant)])
         folds = np.random.default_rng(problem.seed).permutation(everything) % N_FOLDS
-        parts = []
+        paths = []
         for fold in range(N_FOLDS):
             held_out = folds == fold
             if held_out.all() or not held_out.any():
                 continue
-            model = clone(self).set_params(offset="none", warm_start=False, callback=None, verbose=0)
             part = problem.part(~held_out)
             if not part.costs.row.any():
                 continue
+            model = clone(self).set_params(warm_start=False)
             model._check_problem(part)
-            model._solve(part, Monitor(None, 0, type(self).__name__))
-            constant, value = constant_labels(part.labels)
-            model._set_constant(constant, value)
-            parts.append(model._path(problem, everything[held_out], constant))
-        return best_offset(parts)
+            until = np.inf if self.time_limit is None else (fold + 1) * FOLD_SHARE * self.time_limit
+            silent = Monitor(None, 0, type(self).__name__)
+            model._train(part, silent, max(until - monitor.elapsed, 0.0), certify=False)
+            model._set_constant(part.constant, constant_labels(part.labels)[1])
+            paths.append(model._path(problem, everything[held_out], part.constant))
+        return paths
 
     def _path(self, problem: Problem, rows: NDArray[np.int64], firm: NDArray[np.bool_]) -> Path:
         """Weighted F-score of these rows as a function of the offset, which does not move the ``firm`` labels."""
-        truth = _truth(problem.labels, rows)
+        truth = known_truth(problem.labels, rows)
         u = self._unary(problem.X[rows])
-        constant, value = constant_labels(problem.labels)
-        u[:, constant] = value[constant]
-        weight = problem.costs.row[rows].astype(np.float64)
-        low, high = _range(u[:, ~firm], truth[:, ~firm])
+        u[:, problem.constant] = constant_labels(problem.labels)[1][problem.constant]
+        weight = problem.exact_costs.row[rows]
+        low, high = offset_range(u[:, ~firm], truth[:, ~firm])
         start, offsets, changes, ends = _core.f_score_path(
             u, self.pairs_, self.pair_coef_, truth, firm.astype(np.uint8), low, high
         )
@@ -361,110 +435,3 @@ class SubmodularClassifier(MultilabelClassifier):
                 )
             return
         super()._warn_unless_converged(solution)
-
-
-@dataclass(frozen=True)
-class LabelPairs:
-    """Pairs that may attract, and how often they are together."""
-
-    columns: NDArray[np.int32]
-    frequency: NDArray[np.float64]
-
-
-def choose_pairs(pairs: Any, labels: LabelMatrix, weight: NDArray[Any]) -> LabelPairs:
-    """Pairs of labels and the weighted share of rows that have both, among the rows in which both are known."""
-    weight = weight.astype(np.float64)
-    together = _joint(labels.positives, weight)
-    if isinstance(pairs, Real):
-        constant, _ = constant_labels(labels)
-        upper = sp.triu(together, k=1, format="coo")
-        first, second, count = upper.row, upper.col, upper.data
-        usable = ~(constant[first] | constant[second]) & (count > 0)
-        first, second, count = first[usable], second[usable], count[usable]
-        most = int(float(pairs) * labels.n_labels * (labels.n_labels - 1) / 2)
-        order = np.lexsort((second, first, -count))[:most]
-        columns = np.column_stack([first[order], second[order]])
-    else:
-        columns = _named_pairs(pairs, labels)
-    columns = np.ascontiguousarray(columns, dtype=np.int32).reshape(-1, 2)
-    a, b = columns[:, 0], columns[:, 1]
-    known = np.full(len(columns), weight.sum())
-    if labels.missing is not None:
-        unknown = _joint(labels.missing, weight)
-        single = unknown.diagonal()
-        known = known - single[a] - single[b] + np.asarray(unknown[a, b]).ravel()
-    count = np.asarray(together[a, b]).ravel() if len(columns) else np.zeros(0)
-    return LabelPairs(columns, count / np.where(known > 0, known, 1.0))
-
-
-def _joint(cells: sp.csr_array, weight: NDArray[np.float64]) -> sp.csr_array:
-    cells = cells.astype(np.float64)
-    return sp.csr_array(cells.T @ (sp.diags_array(weight) @ cells))
-
-
-def _named_pairs(pairs: Any, labels: LabelMatrix) -> NDArray[np.int64]:
-    column = {name: k for k, name in enumerate(labels.names.tolist())}
-    found: dict[tuple[int, int], None] = {}
-    for pair in pairs:
-        names = list(pair) if isinstance(pair, (tuple, list, set, frozenset, np.ndarray)) else [pair]
-        names = [name.item() if isinstance(name, np.generic) else name for name in names]
-        if len(names) != 2 or names[0] == names[1]:
-            msg = f"pairs must be a share of all pairs or a list of pairs of two different labels; got {pair!r} in it."
-            raise InputError(msg)
-        unknown = [name for name in names if name not in column]
-        if unknown:
-            msg = f"pairs names the label {unknown[0]!r}, which is not one of the {len(column)} labels of Y."
-            raise InputError(msg)
-        a, b = sorted((column[names[0]], column[names[1]]))
-        found[a, b] = None
-    return np.array(list(found), dtype=np.int64).reshape(-1, 2)
-
-
-@dataclass(frozen=True)
-class Path:
-    """Sum of F-scores at the offset ``low``, and its changes on the way to ``high``."""
-
-    low: float
-    high: float
-    start: float
-    offsets: NDArray[np.float64]
-    changes: NDArray[np.float64]
-
-
-def best_offset(parts: list[Path]) -> float:
-    """Return the middle of the interval of offsets where the sum of the paths is largest; 0 if nothing beats it."""
-    if not parts:
-        return 0.0
-    low, high = max(p.low for p in parts), min(p.high for p in parts)
-    offsets = np.concatenate([np.maximum(p.offsets, low) for p in parts])
-    changes = np.concatenate([p.changes for p in parts])
-    inside = offsets < high
-    order = np.argsort(offsets[inside], kind="stable")
-    edges, start = np.unique(offsets[inside][order], return_index=True)
-    if not len(edges):
-        return 0.0
-    values = np.concatenate([[0.0], np.cumsum(np.add.reduceat(changes[inside][order], start))])
-    bounds = np.concatenate([[low], edges, [high]])
-    values[np.diff(bounds) <= 0] = -np.inf
-    best = int(np.argmax(values))
-    zero = int(np.searchsorted(bounds[1:-1], 0.0, side="left"))
-    if values[zero] >= values[best] - 1e-12 * sum(p.start for p in parts):
-        return 0.0
-    return float((bounds[best] + bounds[best + 1]) / 2)
-
-
-def _range(u: NDArray[np.float64], truth: NDArray[np.uint8]) -> tuple[float, float]:
-    """Offsets between a third and three times as many labels as there are, by the scores alone."""
-    density = float(np.mean(truth == 1)) if truth.size else 0.0
-    if density == 0.0:
-        return -1.0, 1.0
-    low, high = -np.quantile(u, [1 - density / 3, max(1 - 3 * density, 0.0)])
-    margin = 1e-3 + 1e-3 * abs(high - low)
-    return float(min(low, 0.0) - margin), float(max(high, 0.0) + margin)
-
-
-def _truth(labels: LabelMatrix, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-    truth = labels.positives[rows].toarray().astype(np.uint8)
-    if labels.missing is not None:
-        truth[labels.missing[rows].toarray().astype(bool)] = 2
-    return np.ascontiguousarray(truth)

@@ -1,0 +1,293 @@
+"""The certificate of SubmodularClassifier against plain NumPy: every label set is listed."""
+
+import warnings
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from multimargin import SubmodularClassifier, _core, certify
+from multimargin.estimators import submodular
+from multimargin.estimators._monitor import Monitor
+
+ROUNDING = 1e-9
+
+
+def random_problem(rng, n=12, d=3):
+    n_labels = int(rng.integers(1, 9))
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-6, 6) * 10.0 ** (rng.uniform(-2, 2, size=d) * rng.integers(2))
+    X[rng.random(X.shape) < 0.2] = 0.0
+    X = X.astype(rng.choice([np.float32, np.float64]))
+    Y = (rng.random((n, n_labels)) < 0.4).astype(float)
+    if rng.random() < 0.4:
+        Y[rng.random(Y.shape) < 0.2] = np.nan
+    if rng.random() < 0.3:
+        Y[:, 0] = rng.integers(2)
+    weight = rng.random(n) * (rng.random(n) < 0.9) + 1e-3 if rng.random() < 0.5 else None
+    names = list(range(n_labels))
+    pairs = [0, 0.5, list(combinations(names, 2))[:5]][int(rng.integers(3))]
+    parameters = {
+        "C": 10.0 ** rng.uniform(-4, 4),
+        "pairs": pairs,
+        "pair_scale": float(rng.choice([0.0, 1.0, 5.0])),
+        "loss": str(rng.choice(["f1", "hamming"])),
+        "fit_intercept": bool(rng.integers(2)),
+        "intercept_scaling": float(rng.choice([1.0, 3.0])),
+    }
+    return (sp.csr_array(X) if rng.integers(2) else X), Y, weight, parameters
+
+
+class Listed:
+    """The problem of a fitted model, with all its label sets."""
+
+    def __init__(self, model, X, Y, weight):
+        self.X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+        known = ~np.isnan(Y)
+        one_valued = np.array([len(np.unique(y[k])) < 2 for y, k in zip(Y.T, known.T, strict=True)])
+        weight = np.ones(len(Y)) if weight is None else weight
+        self.cost = model.C * weight
+        on, there = np.where(known, Y, 0.0), known.astype(float)
+        a, b = model.pairs_.T
+        together = (weight @ (on[:, a] * on[:, b])) / np.maximum(weight @ (there[:, a] * there[:, b]), 1e-300)
+        self.factor = model.pair_scale * together
+        self.known = known & ~one_valued
+        self.truth = np.where(self.known, on, 0.0)
+        self.free = ~one_valued
+        self.bias = model.intercept_scaling if model.fit_intercept else 0.0
+        self.a, self.b, self.loss = a, b, model.loss
+
+    def losses(self, n, sets):
+        truth = self.truth[n]
+        if self.loss == "hamming":
+            return np.abs(sets - truth).sum(axis=1)
+        total = sets.sum(axis=1) + truth.sum()
+        return np.where(total > 0, 1 - 2 * (sets @ truth) / np.maximum(total, 1), 0.0)
+
+    def both(self, sets):
+        return sets[:, self.a] * sets[:, self.b]
+
+    def primal(self, model):
+        coef, intercept = model.coef_[self.free], model.intercept_[self.free]
+        theta = np.divide(model.pair_coef_, self.factor, where=self.factor > 0, out=np.zeros_like(self.factor))
+        value = 0.5 * (np.sum(coef**2) + np.sum(theta**2))
+        if self.bias:
+            value += 0.5 * np.sum((intercept / self.bias) ** 2)
+        for n, x in enumerate(self.X):
+            u = model.coef_ @ x + model.intercept_
+            sets = np.array(list(product(*[(0.0, 1.0) if k else (0.0,) for k in self.known[n]])))
+            own = self.truth[n : n + 1]
+            scores = sets @ u + self.both(sets) @ model.pair_coef_ + self.losses(n, sets)
+            value += self.cost[n] * (scores.max() - (own @ u + self.both(own) @ model.pair_coef_)[0])
+        return value
+
+    def dual(self, planes):
+        row, weight, offsets, labels = planes
+        features = np.column_stack([self.X, np.full(len(self.X), self.bias)])
+        theta, v, loss = np.zeros((self.truth.shape[1], features.shape[1])), np.zeros(len(self.factor)), 0.0
+        assert np.all(weight >= 0)
+        assert np.all(np.bincount(row, weight, len(self.X)) <= 1 + 1e-12)
+        for k, n in enumerate(row):
+            y = np.zeros((1, self.truth.shape[1]))
+            y[0, labels[offsets[k] : offsets[k + 1]]] = 1.0
+            assert not np.any(y[0, ~self.known[n]])
+            amount, own = self.cost[n] * weight[k], self.truth[n : n + 1]
+            loss += amount * self.losses(n, y)[0]
+            theta += amount * np.outer(own - y, features[n])
+            v += amount * self.factor * (self.both(own) - self.both(y))[0]
+        squares = np.sum(theta**2) + np.sum(np.maximum(v, 0) ** 2)
+        way = min(1.0, loss / squares) if squares > 0 else 1.0
+        return way * loss - 0.5 * way**2 * squares
+
+
+def check(certificate, primal, dual, tol):
+    assert certificate.primal == pytest.approx(primal, rel=ROUNDING)
+    if dual is not None:
+        assert certificate.dual == pytest.approx(dual, rel=ROUNDING, abs=ROUNDING * primal)
+    assert certificate.gap >= -ROUNDING * primal
+    assert certificate.converged == (certificate.gap <= tol * certificate.primal)
+    assert certificate.oracle_exact == 1.0
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("seed", range(10))
+def test_bounds_are_those_of_the_model_and_its_dual_variables(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(12):
+        X, Y, weight, parameters = random_problem(rng)
+        model = SubmodularClassifier(**parameters, max_iter=60, random_state=0, warm_start=True).fit(X, Y, weight)
+        listed = Listed(model, X, Y, weight)
+        check(model.certificate_, listed.primal(model), listed.dual(model._planes[1]), model.tol)
+        assert certify(model, X, Y, weight) == model.certificate_
+        assert (model.history_.primal[-1], model.history_.dual[-1]) == (
+            model.certificate_.primal,
+            model.certificate_.dual,
+        )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("solver", ["bundle", "bmrm"])
+def test_bounds_of_the_bundle_solvers(rng, solver):
+    for _ in range(8):
+        X, Y, weight, parameters = random_problem(rng)
+        parameters["C"] = min(parameters["C"], 1.0)
+        X = X / max(abs(X).max(), 1e-300)
+        model = SubmodularClassifier(**parameters, solver=solver, max_iter=60).fit(X, Y, weight)
+        primal = Listed(model, X, Y, weight).primal(model)
+        check(model.certificate_, primal, None, model.tol)
+        optimum = SubmodularClassifier(**parameters, tol=1e-7, max_iter=3000).fit(X, Y, weight).certificate_
+        assert model.certificate_.dual <= optimum.primal * (1 + ROUNDING)
+        assert model.history_.dual[-1] == pytest.approx(model.certificate_.dual, rel=ROUNDING, abs=ROUNDING * primal)
+        again = certify(model, X, Y, weight)
+        assert again.primal == pytest.approx(primal, rel=ROUNDING)
+        assert again.proves == "objective"
+
+
+def test_a_changed_model_or_changed_dual_variables_are_found_out(rng):
+    X, Y = rng.normal(size=(30, 3)), (rng.random((30, 4)) < 0.4).astype(float)
+    model = SubmodularClassifier(pair_scale=5.0, warm_start=True, random_state=0).fit(X, Y)
+    best = model.certificate_
+    shape, (row, weight, offsets, labels) = model._planes
+    for changed in (3 * weight, -weight, np.full_like(weight, np.inf), weight * rng.random(len(weight))):
+        model._planes = shape, (row, changed, offsets, labels)
+        dual = certify(model, X, Y).dual
+        assert not dual > best.primal
+    model._planes = shape, (row, weight, offsets, labels)
+    model.coef_[1, 2] += 0.5
+    changed = certify(model, X, Y)
+    assert changed.primal == pytest.approx(Listed(model, X, Y, None).primal(model), rel=ROUNDING)
+    assert changed.primal > best.primal
+    assert not changed.converged
+
+
+def test_published_oracle_has_the_objective_of_the_exact_one(rng):
+    X, Y = rng.normal(size=(30, 3)), (rng.random((30, 7)) < 0.5).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SubmodularClassifier(pairs=1.0, pair_scale=10.0, oracle="paper", warm_start=True, tol=1e-4).fit(X, Y)
+    listed = Listed(model, X, Y, None)
+    assert model.certificate_.primal == pytest.approx(listed.primal(model), rel=ROUNDING)
+    assert model.certificate_.dual == pytest.approx(listed.dual(model._planes[1]), rel=ROUNDING)
+    assert certify(model, X, Y) == model.certificate_
+
+
+@pytest.mark.parametrize("solver", ["blocks", "bundle"])
+def test_last_entry_of_the_history_is_the_certificate_also_after_a_stop(rng, solver):
+    X, Y = rng.normal(size=(40, 3)), (rng.random((40, 4)) < 0.4).astype(int)
+    passes = []
+
+    def stop(progress):
+        passes.append(progress.pass_)
+        return progress.pass_ == 2
+
+    model = SubmodularClassifier(C=10, tol=1e-9, solver=solver, callback=stop).fit(X, Y)
+    assert passes == [1, 2]
+    assert model.history_.pass_[-1] == 2
+    assert model.history_.primal[-1] == model.certificate_.primal
+    assert model.history_.dual[-1] == model.certificate_.dual
+
+
+@pytest.mark.parametrize("pairs", [0, 0.5])
+def test_missing_labels_without_any_pair(rng, pairs):
+    X = rng.normal(size=(20, 3))
+    Y = np.eye(3)[rng.integers(0, 3, size=20)]  # no two labels ever meet
+    Y[:3] = np.nan
+    model = SubmodularClassifier(pairs=pairs).fit(X, Y)
+    assert model.pairs_.shape == (0, 2)
+    known = SubmodularClassifier(pairs=pairs).fit(X[3:], Y[3:])
+    assert model.certificate_.primal == pytest.approx(known.certificate_.primal, rel=2e-3)
+
+
+def test_interrupted_calibration_leaves_the_object_as_it_was(rng, monkeypatch):
+    X, Y = rng.normal(size=(40, 3)), (rng.random((40, 4)) < 0.4).astype(int)
+    model = SubmodularClassifier(offset="cv", warm_start=True, random_state=0).fit(X, Y)
+    before = dict(vars(model))
+    path, calls = SubmodularClassifier._path, []
+
+    def interrupted(self, *arguments):
+        calls.append(None)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return path(self, *arguments)
+
+    monkeypatch.setattr(SubmodularClassifier, "_path", interrupted)
+    for offset in ("cv", "train"):
+        calls[:] = [None] * (offset == "train")
+        model.set_params(offset=offset)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X[:, ::-1], 1 - Y)
+        after = dict(vars(model))
+        assert {**after, "offset": "cv"}.keys() == before.keys()
+        assert all(after[name] is before[name] for name in before if name != "offset")
+
+
+def test_folds_and_model_share_the_time_limit(rng, monkeypatch):
+    """By a clock that only training moves, by all the time it is given."""
+    X, Y = rng.normal(size=(40, 3)), (rng.random((40, 4)) < 0.4).astype(int)
+    clock, limits = [0.0], []
+    fit = _core.fit_submodular
+
+    def timed(**arguments):
+        limits.append(arguments["time_limit"])
+        clock[0] += arguments["time_limit"]
+        return fit(**{**arguments, "time_limit": np.inf})
+
+    monkeypatch.setattr(_core, "fit_submodular", timed)
+    monkeypatch.setattr(Monitor, "elapsed", property(lambda self: clock[0]))
+    SubmodularClassifier(offset="cv", time_limit=9.0).fit(X, Y)
+    assert limits == pytest.approx([2.0, 2.0, 2.0, 3.0])
+    clock[0], limits[:] = 0.0, []
+    SubmodularClassifier(offset="train", time_limit=9.0).fit(X, Y)
+    assert limits == [9.0]
+
+
+SCALES = [(1e-6, 1e4), (1.0, 1e2), (1.0, 1e4), (1e3, 1e-2), (1e3, 1.0), (1e6, 1e-2)]
+
+
+@pytest.mark.filterwarnings("ignore:The features are large")
+@pytest.mark.parametrize(("scale", "C"), SCALES)
+@pytest.mark.parametrize("columns", [1.0, np.array([100.0, 100.0, 1.0, 1.0, 0.01, 0.01])])
+def test_converges_whatever_the_scale(scale, C, columns):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    Y = (X @ rng.normal(size=(6, 5)) + rng.normal(size=(60, 1)) + rng.normal(size=(60, 5)) > 0.3).astype(int)
+    model = SubmodularClassifier(C=C, random_state=0, warm_start=True).fit(X * (scale * columns), Y)
+    assert model.certificate_.converged  # a fit that does not converge would warn, too
+    passes = model.n_iter_
+    assert model.fit(X * (scale * columns), Y).n_iter_ <= max(passes, 5)
+
+
+def test_warm_start_with_other_features_and_pairs(rng):
+    X, Y = 10 * rng.normal(size=(40, 5)), (rng.random((40, 4)) < 0.4).astype(int)
+    model = SubmodularClassifier(pairs=1.0, warm_start=True, random_state=0).fit(X, Y)
+    model.set_params(pairs=0.3).fit(X[:, :3], Y)
+    fresh = SubmodularClassifier(pairs=0.3, random_state=0).fit(X[:, :3], Y)
+    assert model.certificate_.converged
+    assert model.certificate_.primal == pytest.approx(fresh.certificate_.primal, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:The features are large")
+def test_scaling_the_features_is_scaling_c(rng):
+    X, Y = rng.normal(size=(50, 4)), (rng.random((50, 4)) < 0.4).astype(int)
+    reference = SubmodularClassifier(C=50.0, fit_intercept=False, pairs=0, random_state=0).fit(X, Y).certificate_
+    for scale in (1e-4, 1e4):
+        other = SubmodularClassifier(C=50.0 / scale**2, fit_intercept=False, pairs=0, random_state=0)
+        certificate = other.fit(X * scale, Y).certificate_
+        assert certificate.primal * scale**2 == pytest.approx(reference.primal, rel=1e-3)
+
+
+def test_long_rows_are_warned_about_before_training(rng):
+    X, Y = rng.normal(size=(30, 3)), (rng.random((30, 3)) < 0.4).astype(int)
+
+    def stop(progress):
+        raise RuntimeError
+
+    mean = np.mean(np.sum((1e4 * X) ** 2, axis=1))
+    with pytest.warns(UserWarning, match="Scale the features") as caught, pytest.raises(RuntimeError):
+        SubmodularClassifier(C=2.0, callback=stop).fit(1e4 * X, Y)
+    assert f"mean squared length of the rows of X is {mean:.3g}" in str(caught[0].message)
+    assert "C=2.0" in str(caught[0].message)
+    assert caught[0].filename == __file__
+    below = (submodular.LONGEST_ROWS / mean) * 0.99
+    with pytest.raises(RuntimeError):
+        SubmodularClassifier(C=below, callback=stop).fit(1e4 * X, Y)
