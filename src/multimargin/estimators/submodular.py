@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -266,14 +265,7 @@ class SubmodularClassifier(MultilabelClassifier):
         time_left = np.inf if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
         result = self._train(problem, monitor, time_left)
         self.offset_ = best_offset(self._training_path(problem) if self.offset == "train" else held_out)
-        solution = Solution(
-            result["primal"], result["dual"], result["passes"], result["status"], result["oracle_exact"]
-        )
-        history = monitor.history()
-        if not len(history.pass_) or (history.primal[-1], history.dual[-1]) != (solution.primal, solution.dual):
-            # A callback stopped between two evaluations. It has seen this pass already; the history has not.
-            replace(monitor, callback=None)(solution.passes, 0.0, solution.primal, solution.dual)
-        return solution
+        return Solution(result["primal"], result["dual"], result["passes"], result["status"], result["oracle_exact"])
 
     def _train(self, problem: Problem, monitor: Monitor, time_limit: float, *, certify: bool = True) -> dict[str, Any]:
         pairs = self._pairs
