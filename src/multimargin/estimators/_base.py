@@ -160,7 +160,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-            float32 is solved in float32, everything else in float64.
+            float32 is solved in float32 where its range and rounding allow, everything else in float64.
         y : labels Y of the rows, in any form
             A 0/1, boolean or -1/1 array, a sparse matrix or array, a DataFrame with a column per label, a list of label
             sets, or a 1-D array with two classes. NaN marks an unknown label.

@@ -137,7 +137,9 @@ class KernelM3L(M3L):
     label_form_ : LabelForm
         The form Y had in training, which predictions take.
     constant_labels_ : ndarray
-        Labels with a single value in training; they are predicted to be constant.
+        Labels that are predicted constant: those with a single value in training, or never observed, which the prior
+        ties to no label of which something is known. Others of that kind stay in the problem and are predicted through
+        the prior.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray

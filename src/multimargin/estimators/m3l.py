@@ -90,7 +90,9 @@ class LinearM3L(M3L, LinearModel):
     label_form_ : LabelForm
         The form Y had in training, which predictions take.
     constant_labels_ : ndarray
-        Labels with a single value in training; they are predicted to be constant.
+        Labels that are predicted constant: those with a single value in training, or never observed, which the prior
+        ties to no label of which something is known. Others of that kind stay in the problem and are predicted through
+        the prior.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray
@@ -101,6 +103,10 @@ class LinearM3L(M3L, LinearModel):
     A pass costs one multiply-add per stored entry of X and label, plus :math:`L^2` per row for a dense prior or
     :math:`rL` for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and
     ``n_samples x n_labels`` + ``2 x n_features x n_labels`` numbers of X's precision.
+
+    float32 rows are solved in single precision, and the weights are float32. Where its rounding keeps the certificate
+    above ``tol``, or numbers are beyond its range, training goes on in double precision, with a copy of X, and the
+    weights are float64.
 
     The authors' C is half of ours.
 
