@@ -28,32 +28,35 @@ template <RowMatrix X, class Engine, class Weigh>
 nb::dict run(Engine& engine, const X& x, Index labels, double bias, const Call& call, Weigh&& weigh) {
     using T = typename X::value_type;
     const T* start = call.start.is_none() ? nullptr : matrix_of<T>(call.start, x.rows(), labels).data();
+    const bool warm = start && call.params.passes_before == 0;
     nb::object weights = nb::none();
-    bool begun = false;
-    const auto solve = [&](const M3LParams& params) {
-        nb::gil_scoped_release release;
-        if (!begun && start) engine.start_from(start, call.control);
-        const bool warm = begun || (start && params.passes_before == 0);
-        begun = true;
-        return run_passes(engine, x.rows(), x.rows() * labels, warm, params, call.control);
-    };
-    const auto propose = [&] {
-        engine.forget_centre();
+    std::optional<Certifier<X>> certifier;
+    if (!call.certifier.is_none())
+        certifier.emplace(x, labels, call.positives, call.missing, nb::cast<nb::tuple>(call.certifier), bias,
+                          call.params.threads);
+    const Judge judge = [&]() -> Evaluation {
+        nb::gil_scoped_acquire gil;
         weights = weigh();
+        return certifier->template operator()<T>(
+            weights, [&](Index i, Index first, Index count, double* out) { engine.read_beta(i, first, count, out); },
+            call.control);
     };
     M3LResult result;
-    if (call.certifier.is_none()) {
-        result = solve(call.params);
-        if (result.status != Status::hand_over) propose();
-    } else {
-        const Certifier<X> certifier(x, labels, call.positives, call.missing, nb::cast<nb::tuple>(call.certifier), bias,
-                                     call.params.threads);
-        const auto beta = [&](Index i, Index first, Index count, double* out) {
-            engine.read_beta(i, first, count, out);
-        };
-        result = run_certified(
-            call.params, solve, propose, [&] { return certifier.template operator()<T>(weights, beta, call.control); },
-            [&] { engine.restart(call.control); });
+    {
+        nb::gil_scoped_release release;
+        if (start) engine.start_from(start, call.control);
+        result = run_passes(engine, x.rows(), x.rows() * labels, warm, certifier ? judge : Judge(), call.params,
+                            call.control);
+    }
+    engine.forget_centre();
+    if (result.status == Status::hand_over) {
+        weights = nb::none();
+    } else if (!certifier) {
+        weights = weigh();
+    } else if (result.status != Status::converged) {
+        result.certificate = judge();
+        if (result.certificate.within(call.params.tol) && result.status != Status::stopped)
+            result.status = Status::converged;
     }
     nb::dict out;
     out["primal"] = result.certificate.primal;

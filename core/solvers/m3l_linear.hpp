@@ -30,6 +30,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <type_traits>
@@ -103,30 +104,35 @@ inline double passes_left(const std::vector<double>& estimates, double goal) {
     return (std::exp2(doublings) - 1) * static_cast<double>(passes);
 }
 
-// Runs passes of an engine until the certificate holds. An Engine offers
+// Judges the weights that an engine would return now and its dual variables, from the data alone (core/certify).
+using Judge = std::function<Evaluation()>;
+
+// Runs passes of an engine until the judge, if there is one, finds the gap within tolerance. An Engine offers
 //   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
-//   Evaluation evaluate(share, control)   exact P and D; reactivates variables whose share of the gap exceeds `share`
+//   Evaluation evaluate(share, control)   P and D by what it keeps; reactivates variables whose share of the gap
+//                                         exceeds `share`
+//   void restart(control)                 goes on from its dual variables alone
 //   settled_gap                           relative gap from which on passes_left() is believed
-// In single precision, passes that no longer halve the gap while their number doubles are taken for the work of
-// rounding: the status is imprecise, and double precision is needed.
+// Where the engine sees a gap within tolerance and the judge does not, rounding has led the engine astray: it restarts,
+// and after a few times the status is imprecise. The same in single precision where passes no longer halve the gap
+// while their number doubles: double precision is needed.
 // warm: whether the engine starts at the solution of a problem much like this one.
 template <class Engine>
-M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M3LParams& params, Control& control) {
+M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const Judge& judge, const M3LParams& params,
+                     Control& control) {
     const int first_evaluation = warm ? 1 : 4;
     const int passes_without_shrinking = warm ? 1 : 2;
-    constexpr int first_hand_over = 8;
+    constexpr int first_hand_over = 8, first_stall = 64, most_contradictions = 3;
+    constexpr bool single = std::is_same_v<typename Engine::T, float>;
     std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
     std::iota(order.begin(), order.end(), 0);
     Rng rng(params.seed);
 
-    constexpr bool single = std::is_same_v<typename Engine::T, float>;
-    constexpr int first_stall = 64;
     Evaluation last{0.0, 0.0};
     double gap_before = std::numeric_limits<double>::infinity();  // at half of the passes
-    bool stalled = false;
     std::vector<double> estimates;
     double optimism = 1.0;  // true gap / estimated gap at the last evaluation
-    int next_evaluation = first_evaluation;
+    int next_evaluation = first_evaluation, contradictions = 0;
     for (int pass = 1;; ++pass) {
         rng.shuffle(std::span(order));
         const double estimate = engine.pass(order, pass > passes_without_shrinking, control);
@@ -134,22 +140,36 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M
         const int count = params.passes_before + pass;
         const bool final_pass = count >= params.max_iter;
         const bool promising = pass > first_evaluation && optimism * estimate <= params.tol * last.primal;
+        const bool due = pass >= next_evaluation;
         Progress progress{.pass = count, .time = control.elapsed()};
-        if (promising || final_pass || pass == next_evaluation || control.stopped()) {
-            const bool due = pass >= next_evaluation;
-            if (due) next_evaluation = std::max(4, 2 * next_evaluation);
+        bool converged = false, refused = false, stalled = false;
+        const auto ask_judge = [&] {
+            last = judge();
+            converged = last.within(params.tol);
+            refused = !converged;
+        };
+        // The judge's look costs about three of the engine's: a doubtful gap is shown to the engine first.
+        if (judge && promising && optimism * estimate <= 0.8 * params.tol * last.primal) ask_judge();
+        if (!converged && (promising || due || final_pass || control.stopped())) {
             const double share = 0.1 * params.tol * std::max(last.primal, 0.0) / static_cast<double>(cells);
             last = engine.evaluate(share, control);
             optimism = estimate > 0 ? std::clamp(last.gap() / estimate, 0.2, 2.0) : 1.0;
-            progress.evaluated = true;
-            progress.primal = last.primal;
-            progress.dual = last.dual;
+            converged = last.within(params.tol);
+            if (converged && judge && !refused) ask_judge();
+            if (converged && refused) {
+                converged = false;
+                if (++contradictions == most_contradictions) stalled = true;
+                engine.restart(control);
+            }
             if (due) {
-                stalled = pass >= first_stall && !(last.gap() < 0.5 * gap_before);
+                next_evaluation = std::max(4, 2 * next_evaluation);
+                stalled |= single && pass >= first_stall && !(last.gap() < 0.5 * gap_before);
                 gap_before = last.gap();
             }
         }
-        const bool converged = progress.evaluated && last.gap() <= params.tol * last.primal;
+        progress.evaluated = converged || promising || due || final_pass || control.stopped();
+        progress.primal = last.primal;
+        progress.dual = last.dual;
         progress.time = control.elapsed();
         const bool stop = control.tick(progress);
         if (converged) return {last, count, Status::converged};
@@ -160,7 +180,7 @@ M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const M
         if (pass >= first_hand_over && (foreseeable || pass >= params.patience) &&
             passes_left(estimates, params.tol * last.primal) > params.patience)
             return {last, count, Status::hand_over};
-        if (single && stalled) return {last, count, Status::imprecise};
+        if (stalled) return {last, count, Status::imprecise};
     }
 }
 
