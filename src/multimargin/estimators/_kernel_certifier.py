@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multimargin.estimators._base import Problem
 from multimargin.estimators._certificate import Bounds
-from multimargin.grams import BLOCK_BYTES, for_blocks
+from multimargin.grams import BLOCK_BYTES, one_blas_thread
 from multimargin.priors._forms import PriorForms
 
 __all__ = ["KernelCertifier"]
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 
 class KernelCertifier:
@@ -36,7 +38,10 @@ class KernelCertifier:
     ----------
     problem : Problem
     values : callable
-        ``values(rows)`` returns the kernel values between a slice of the rows and those in use, in double.
+        ``values(rows, first)`` returns the kernel values between these rows and those in use from ``first`` on, in
+        double.
+    symmetric : bool
+        Whether these are the same both ways to the last bit, so that half of them between the rows in use will do.
     support : ndarray of shape (n_support,)
         The rows in use.
     bias : float
@@ -48,12 +53,14 @@ class KernelCertifier:
     def __init__(
         self,
         problem: Problem,
-        values: Callable[[slice], Array],
+        values: Callable[[NDArray[np.int64], int], Array],
+        symmetric: bool,
         support: NDArray[np.int64],
         bias: float,
         targets: Array | None,
     ) -> None:
-        self.problem, self.values, self.support, self.bias, self.targets = problem, values, support, bias, targets
+        self.problem, self.values, self.symmetric = problem, values, symmetric
+        self.support, self.bias, self.targets = support, bias, targets
         self.forms = None if problem.prior is None else PriorForms(problem.prior)
 
     def bounds(self, models: list[tuple[NDArray[Any], NDArray[Any]]], beta: NDArray[Any] | None) -> list[Bounds]:
@@ -110,24 +117,46 @@ class KernelCertifier:
 
     def _products(self, panels: list[Array], models: list[tuple[int, NDArray[Any]]]) -> tuple[list[float], list[Array]]:
         """Hinge losses of the models (panel, intercepts), and K times each panel at the rows in use."""
-        n, width = self.problem.labels.n_samples, self.problem.labels.n_labels
-        place = np.full(n, -1)
-        place[self.support] = np.arange(len(self.support))
+        width = self.problem.labels.n_labels
         stacked = np.ascontiguousarray(np.hstack(panels))
-        at_support = np.empty_like(stacked)
-        size = max(1, BLOCK_BYTES // (8 * max(len(self.support), width)))
-        blocks = [slice(a, min(a + size, n)) for a in range(0, n, size)]
-        hinges = np.zeros((len(blocks), len(models)))
+        others = np.setdiff1d(np.arange(self.problem.labels.n_samples), self.support)
+        at_support = np.zeros_like(stacked)
+        hinges = np.zeros(len(models))
 
-        def add(block: slice) -> None:
-            rows = block.stop - block.start
-            products = self.values(block) @ stacked if len(self.support) else np.zeros((rows, stacked.shape[1]))
-            target, sign, cost = self._cells(block)
+        def add_losses(rows: NDArray[np.int64], products: Array) -> None:
+            target, sign, cost = self._cells(rows)
             for k, (panel, intercept) in enumerate(models):
                 z = products[:, panel * width : (panel + 1) * width] + np.asarray(intercept, dtype=np.float64)
-                hinges[block.start // size, k] = float(np.vdot(cost, np.maximum(sign * (target - z), 0.0)))
-            used = place[block] >= 0
-            at_support[place[block][used]] = products[used]
+                hinges[k] += float(np.vdot(cost, np.maximum(sign * (target - z), 0.0)))
 
-        for_blocks(add, iter(blocks), self.problem.n_jobs)
-        return hinges.sum(axis=0).tolist(), np.hsplit(at_support, len(panels))
+        def own(block: slice) -> tuple[Array, Array]:
+            """Products of a block of the rows in use with those from it on, and what it adds to the ones after it."""
+            first = block.start if self.symmetric else 0
+            K = self.values(self.support[block], first)
+            size = block.stop - block.start
+            after = K[:, size:].T @ stacked[block] if self.symmetric else stacked[:0]
+            return K @ stacked[first:], after
+
+        for block, (products, after) in self._in_order(own, len(self.support)):
+            at_support[block] += products
+            if self.symmetric:
+                at_support[block.stop :] += after
+        for block, products in self._in_order(lambda block: self.values(others[block], 0) @ stacked, len(others)):
+            add_losses(others[block], products)
+        for rows in _blocks(len(self.support), BLOCK_BYTES // (8 * width)):
+            add_losses(self.support[rows], at_support[rows])
+        return hinges.tolist(), np.hsplit(at_support, len(panels))
+
+    def _in_order(self, task: Callable[[slice], T], n: int) -> Iterator[tuple[slice, T]]:
+        """Results for blocks of rows, computed on all threads a few at a time, one after the other."""
+        blocks = _blocks(n, BLOCK_BYTES // (8 * max(len(self.support), 1)))
+        jobs = self.problem.n_jobs
+        with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
+            for start in range(0, len(blocks), jobs):
+                some = blocks[start : start + jobs]
+                yield from zip(some, map(task, some) if jobs == 1 else pool.map(task, some), strict=True)
+
+
+def _blocks(n: int, size: int) -> list[slice]:
+    size = min(max(size, 16), 256)
+    return [slice(a, min(a + size, n)) for a in range(0, n, size)]

@@ -344,17 +344,19 @@ class KernelM3L(M3L):
         X = problem.X
         if self.kernel == "precomputed":
 
-            def values(rows: slice) -> Any:
-                return X[rows][:, used].astype(np.float64)
+            def values(rows: NDArray[np.int64], first: int) -> Any:
+                return X[np.ix_(rows, used[first:])].astype(np.float64)
 
+            symmetric = False
         else:
             kernel = make_kernel(self.kernel, X[used], np.float64, self.gamma_, self.degree, self.coef0)
+            symmetric = kernel.symmetric
 
-            def values(rows: slice) -> Any:
-                return kernel.values(kernel.prepare(X[rows]))
+            def values(rows: NDArray[np.int64], first: int) -> Any:
+                return kernel.values(kernel.prepare(X[rows]), first)
 
         targets = prior_targets(problem) if self.loss == "prior" and problem.prior is not None else None
-        return KernelCertifier(problem, values, used, self._bias(), targets)
+        return KernelCertifier(problem, values, symmetric, used, self._bias(), targets)
 
     def _bounds(self, problem: Problem) -> Bounds:
         coef = np.zeros((problem.labels.n_samples, problem.labels.n_labels))
