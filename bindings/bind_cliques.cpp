@@ -45,8 +45,8 @@ nb::tuple k_support_norm(Vector<double> a, std::size_t budget) {
 
 nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, nb::tuple subsets, nb::tuple cliques,
                      std::size_t budget, Vector<double> eta, const CliqueInference& inference, nb::object start,
-                     nb::object centre, double enough, int oracle_calls, bool pairwise, bool fixed_eta, double tol, int max_iter, int threads,
-                     std::uint64_t seed, nb::object report, double time_limit) {
+                     nb::object centre, double enough, int oracle_calls, bool pairwise, bool fixed_eta, double tol,
+                     int max_iter, int threads, std::uint64_t seed, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
@@ -74,8 +74,8 @@ nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, n
                     throw std::invalid_argument("centre must have one row per subset and one column per feature and 1");
                 nb::gil_scoped_release release;
                 if (warm) solver.start_from(view(row), view(weight), bits.data());
-                result = proximal ? solver.step_from({origin.data(), origin.size()}, enough, control)
-                                  : solver.run(control);
+                result =
+                    proximal ? solver.step_from({origin.data(), origin.size()}, enough, control) : solver.run(control);
             }
             const AtomArrays& atoms = solver.atoms();
             nb::dict out;
@@ -88,10 +88,10 @@ nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, n
             out["weights"] =
                 new_array<double>({problem.subsets.size(), static_cast<std::size_t>(x.cols() + 1)},
                                   [&](double* w) { std::copy(solver.weights().begin(), solver.weights().end(), w); });
-            out["atoms"] = nb::make_tuple(
-                array_of(atoms.row), array_of(atoms.weight),
-                new_array<Word>({atoms.row.size(), truth.words()},
-                                [&](Word* w) { std::copy(atoms.bits.begin(), atoms.bits.end(), w); }));
+            out["atoms"] = nb::make_tuple(array_of(atoms.row), array_of(atoms.weight),
+                                          new_array<Word>({atoms.row.size(), truth.words()}, [&](Word* w) {
+                                              std::copy(atoms.bits.begin(), atoms.bits.end(), w);
+                                          }));
             return out;
         },
         rows.matrix);
@@ -128,8 +128,9 @@ void bind_cliques(nb::module_& m) {
     m.def("k_support", &k_support_norm, nb::arg("a").noconvert(), nb::arg("budget"));
     m.def("fit_cliques", &fit_cliques, nb::arg("rows"), nb::arg("labels"), nb::arg("bias"), nb::arg("subsets"),
           nb::arg("cliques"), nb::arg("budget"), nb::arg("eta").noconvert(), nb::arg("inference"),
-          nb::arg("start").none(), nb::arg("centre").none(), nb::arg("enough"), nb::arg("oracle_calls"), nb::arg("pairwise"), nb::arg("fixed_eta"), nb::arg("tol"),
-          nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("start").none(), nb::arg("centre").none(), nb::arg("enough"), nb::arg("oracle_calls"),
+          nb::arg("pairwise"), nb::arg("fixed_eta"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
+          nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
     const auto def_residuals = [&]<class T>(T) {
         m.def("clique_residuals", &residuals<T>, nb::arg("labels"), nb::arg("subsets"), nb::arg("row").noconvert(),
               nb::arg("first").noconvert(), nb::arg("weight").noconvert(), nb::arg("bits").noconvert(),

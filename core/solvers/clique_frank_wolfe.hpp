@@ -14,12 +14,13 @@
 // reported of the solution is certified from the data.
 //
 // Where C |x|^2 is large, weight moves in steps of 1 / (C |x|^2) and passes are many. A proximal step (step_from) then
-// solves an easier problem: with features x~_j = sqrt(d_j) x_j, d_j <= 1, and the weights W0 reached so far,
+// solves an easier problem, from the weights W0 reached so far: for any L with L L' - 1 positive semidefinite,
 //
-//   min over W   P(W) + 1/2 sum_T sum_j (1 / d_j - 1) (W_Tj - W0_Tj)^2 / kappa_T
+//   min over W   P(W) + 1/2 sum_T (W_T - W0_T)' (L L' - 1) (W_T - W0_T) / kappa_T
 //
-// has W_Tj = sqrt(d_j) kappa_T (q~_Tj + centre_Tj) with q~ from the features x~ and centre = (1 - d) W0 / (sqrt(d) kappa):
-// the same visits, on shorter rows, from another origin. Its fixed point W = W0 is the solution of the problem itself.
+// is the same problem for the rows L^-1 x and the weights V_T = L' W_T = kappa_T (q_T + centre_T), with q from these
+// rows and kappa_T centre_T = (L' - L^-1) W0_T: the same visits, on shorter rows, from another origin. Its fixed point
+// W = W0 is the solution of the problem itself.
 //
 // Smoothing the maximum and taking Newton steps needs far fewer passes where C is large and features are few, but each
 // costs so much more that no case was found where it wins: 2,000 rows, 10 features, 10 labels, C = 5, relative gap
@@ -438,8 +439,7 @@ class CliqueFrankWolfe {
     void recompute() {
         q_.clear();
         const std::size_t columns = static_cast<std::size_t>(p_.x.cols() + 1), width = q_.size() / columns;
-        for (std::size_t k = 0; k < centre_.size(); ++k)
-            q_.values()[(k % columns) * width + k / columns] = centre_[k];
+        for (std::size_t k = 0; k < centre_.size(); ++k) q_.values()[(k % columns) * width + k / columns] = centre_[k];
         loss_ = 0.0;
         for (Index i = 0; i < p_.x.rows(); ++i) {
             Atoms& atoms = atoms_[i];

@@ -1,15 +1,15 @@
 r"""The certifier of clique models: bounds from the data, the returned weights and dual variables, in double precision.
 
-Nothing a solver has summed up enters. For the weights W with the shares :math:`\eta`, the norms of the labels and cliques
-are those of :math:`u` and :math:`v_c` with :math:`z_T = W_T / \kappa_T`, and the loss of a row is maximised afresh; where
-inference is not exact, its upper bound counts. The dual variables are distributions over labellings: weights below 0 are
-taken as 0, those of a row are scaled to a sum of at most 1, and the true labelling has the rest. With the softmax margin
-they are the distributions of the model itself.
+Nothing a solver has summed up enters. The weights W with the shares :math:`\eta` stand for the indicator weights u and
+:math:`v_c` of :math:`z_T = W_T / \kappa_T`, whose norms count. The loss of a row is maximised afresh; where inference
+is not exact, its upper bound counts. The dual variables are distributions over labellings: weights below 0 are taken
+as 0, those of a row are scaled to a sum of at most 1, and the true labelling has the rest. With the softmax margin they
+are the distributions of the model itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,13 +66,13 @@ class CliqueCertifier:
         loss = linear = 0.0
         q = np.zeros((len(kappa), coef.shape[1] + 1))
         for block in self._blocks():
-            parts = block.softmax(coef, intercept, temperature, self.inference, self.data.threads)
-            loss, linear, q = loss + parts[0], linear + parts[1], q + parts[2]
+            soft, expected, moments = block.softmax(coef, intercept, temperature, self.inference, self.data.threads)
+            loss, linear, q = loss + soft, linear + expected, q + block.products(moments)
         quadratic = 0.5 * float(kappa @ np.einsum("td,td->t", q, q))
         primal = loss + 0.5 * float(np.sum(self._squares(coef, intercept) / kappa))
         return Bounds(primal, scaled_dual(linear, quadratic))
 
-    def _blocks(self) -> Sequence[AugmentedRows]:
+    def _blocks(self) -> Iterator[AugmentedRows]:
         n, width = self.data.X.shape
         subsets = self.graph.subsets
         return (AugmentedRows(self.data, subsets, rows) for rows in row_blocks(n, 4 * len(subsets) + width))

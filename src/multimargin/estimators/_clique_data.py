@@ -59,19 +59,6 @@ class CliqueData:
         """Labels that are not left out."""
         return np.flatnonzero(~self.constant)
 
-    def mean_squares(self) -> NDArray[np.float64]:
-        """Mean over the rows of cost times squared feature; the last one is that of the constant feature."""
-        weight = self.cost / len(self.cost)
-        if sp.issparse(self.X):
-            squares = np.bincount(
-                self.X.indices,
-                weights=np.repeat(weight, np.diff(self.X.indptr)) * self.X.data.astype(np.float64) ** 2,
-                minlength=self.X.shape[1],
-            )
-        else:
-            squares = np.einsum("i,ij,ij->j", weight, self.X, self.X, dtype=np.float64)
-        return np.append(squares, self.bias**2 * weight.sum())
-
     def signs(self, rows: slice) -> NDArray[np.float64]:
         """1 for the labels present in a row, -1 for those absent, 0 for those unknown or left out."""
         signs = np.where(self.labels.positives[rows].toarray(), 1.0, -1.0)
@@ -87,7 +74,7 @@ def characters(signs: NDArray[np.float64], subsets: Sequence[Clique]) -> NDArray
     sizes = np.array([len(t) for t in subsets])
     for size in np.unique(sizes):
         at = np.flatnonzero(sizes == size)
-        members = np.array([subsets[k] for k in at])
+        members = np.array([subsets[k] for k in at.tolist()])
         product = signs[:, members[:, 0]]
         for column in members.T[1:]:
             product *= signs[:, column]
@@ -98,8 +85,8 @@ def characters(signs: NDArray[np.float64], subsets: Sequence[Clique]) -> NDArray
 class AugmentedRows:
     """Some rows, in double precision: what a labelling y gains over the truth, ``loss(y) + F(y) - F(truth)``.
 
-    It is ``half_loss + augmented . chi(y) - truth``, with the scores that :meth:`scores` gives; ``2 ** free`` labellings
-    differ in unknown labels only.
+    It is ``half_loss + augmented . chi(y) - truth``, with what :meth:`scores` gives; ``2 ** free`` labellings differ in
+    unknown labels only.
     """
 
     def __init__(self, data: CliqueData, subsets: Sequence[Clique], rows: slice = slice(None)):
@@ -125,9 +112,17 @@ class AugmentedRows:
 
     def products(self, moments: NDArray[np.float64]) -> NDArray[np.float64]:
         """``q_T`` of distributions with these moments: one row per subset, the last column for the constant feature."""
-        residuals = self.cost[:, None] * (self.chi - moments)
-        q = (self.X.T @ residuals).T if sp.issparse(self.X) else residuals.T @ self.X
-        return np.column_stack([q, self.bias * residuals.sum(axis=0)])
+        return self._sums(self.X, self.chi - moments, self.bias)
+
+    def spreads(self, moments: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``sum_i C_i x_ij^2`` times the variance of ``chi_T``, in the same form."""
+        squares = self.X.multiply(self.X).tocsr() if sp.issparse(self.X) else self.X**2
+        return self._sums(squares, self.known - moments**2, self.bias**2)
+
+    def _sums(self, X: Any, values: NDArray[np.float64], bias: float) -> NDArray[np.float64]:
+        values = self.cost[:, None] * values
+        sums = (X.T @ values).T if sp.issparse(X) else values.T @ X
+        return np.column_stack([sums, bias * values.sum(axis=0)])
 
     def softmax(
         self,
@@ -137,11 +132,11 @@ class AugmentedRows:
         inference: _core.CliqueInference,
         threads: int,
     ) -> tuple[float, float, NDArray[np.float64]]:
-        """Softmax margin of the rows; expected loss plus temperature times entropy of their distributions; ``q``."""
+        """Softmax margin of the rows; expected loss plus temperature times entropy of their distributions; moments."""
         scores, truth = self.scores(coef, intercept)
         log_sum, moments = inference.log_partition(scores / temperature, threads)
         moments *= self.known
         soft = self.half_loss + temperature * (log_sum - self.free * np.log(2.0))
         expected = np.einsum("it,it->i", scores, moments)
         expected += np.einsum("ik,ik->i", self.lost, moments[:, : self.n_labels])
-        return float(self.cost @ (soft - truth)), float(self.cost @ (soft - expected)), self.products(moments)
+        return float(self.cost @ (soft - truth)), float(self.cost @ (soft - expected)), moments

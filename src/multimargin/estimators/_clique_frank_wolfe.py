@@ -1,41 +1,42 @@
-r"""The problem with a given set of cliques: block-coordinate pairwise Frank-Wolfe, by proximal steps where C |x|^2 is large.
+r"""The problem with a given set of cliques, by block-coordinate pairwise Frank-Wolfe.
 
-A visit moves weight between labellings of a row in steps of about 1 / (C |x|^2); with features in the hundreds that takes
-more passes than anyone waits for. Proximal steps (see the native solver) shorten the rows, feature by feature: the
-``reach`` is what is left of C |x|^2 on average, the same for all features that are shortened. Steps that took few passes
-let the next one reach further, steps that were not solved in ``MOST_PASSES`` make it shorter. What is solved stays the
-problem itself: each step is certified, and only the way depends on the scale.
+A visit moves weight between labellings of a row in steps of about 1 / (C |x|^2); with features in the hundreds that
+takes more passes than anyone waits for. Proximal steps on shorter rows then lead there (see the native solver). Steps
+that took few passes let the next one be longer, steps that were not solved in ``MOST_PASSES`` make it shorter. What is
+solved stays the problem itself: every step is certified, and only the way depends on the scale.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin import _core
-from multimargin._rows import native_rows
 from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._clique_certifier import CliqueCertifier
 from multimargin.estimators._clique_data import CliqueData
 from multimargin.estimators._clique_graph import CliqueGraph
 from multimargin.estimators._clique_scores import Atoms
+from multimargin.estimators._clique_short_rows import RowCutter, mean_squares
 from multimargin.estimators._monitor import Monitor
 
-__all__ = ["Active", "FrankWolfe", "Work", "carried_over"]
+__all__ = ["Active", "FrankWolfe", "Work", "carried_over", "warn_of_scale"]
 
 LEAST_SHARE = 1e-9
-LARGEST_DIRECT = 30.0
+LARGEST_DIRECT = 3.0
 """Up to this mean of C |x|^2 no proximal steps are needed."""
 
-FIRST_REACH = 1.0
-FEW_PASSES, MOST_PASSES = 8, 30
-FURTHER, SHORTER = 4.0, 4.0
-STEP_ACCURACY = 0.1
+HARDEST = 1e6
+"""Beyond this mean of C |x|^2 few problems were solved within 5,000 passes."""
+
+FEW_PASSES, MOST_PASSES = 4, 15
+LONGER, SHORTER = 4.0, 0.25
+STEP_ACCURACY = 0.2
 """Part of the present gap to which a proximal step is solved."""
 
 
@@ -128,52 +129,55 @@ class FrankWolfe:
             status="max_iter",
             start=None if last is None else last.start,
         )
-        squares = self.data.mean_squares()
-        if squares.sum() > LARGEST_DIRECT:
-            return self._proximal(active, squares, tol, work)
+        if mean_squares(self.data).sum() > LARGEST_DIRECT:
+            return self._proximal(active, tol, work)
         result = self._run(active, self.rows, self.data.bias, None, 0.0, tol, work.passes_left, work, work.report)
         return replace(
             active, **{name: result[name] for name in ("eta", "weights", "primal", "dual", "status", "start")}
         )
 
-    def _proximal(self, active: Active, squares: NDArray[np.float64], tol: float, work: Work) -> Active:
-        """Proximal steps; ``squares`` are the parts of the features in the mean of C |x|^2."""
+    def _proximal(self, active: Active, tol: float, work: Work) -> Active:
         data, graph = self.data, active.graph
         inference = graph.inference(self.inference, self.treewidth_limit)
-        best = active
-        W, eta, atoms, reach = active.weights, active.eta, active.start, FIRST_REACH
-        gap = data.n_labels * float(data.cost.sum())
-        found: tuple[float | None, float | None] = (None, None)
+        now = best = active
+        height = 1.0 / active.weights.shape[1]
+        enough = STEP_ACCURACY * data.n_labels * float(data.cost.sum())
+        known: tuple[float | None, float | None] = (None, None)
 
         def report(pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
-            nonlocal found
-            bounds, found = found, (None, None)  # of the step before; a step itself has no bounds of the problem
+            nonlocal known
+            bounds, known = known, (None, None)  # those of the step before: within a step nothing is known of P
             return work.report(pass_, time, *bounds)
 
+        cutter = RowCutter(data)
+        short, cut = cutter.cut(height), height
         while True:
-            share = shortened(squares, reach)
-            root, kappa = np.sqrt(share), graph.kappa(eta)[:, None]
-            centre = (1.0 - share) * W / (root * kappa)
+            if height != cut:
+                short, cut = cutter.cut(height), height
+            kappa = graph.kappa(now.eta)[:, None]
+            centre = short.origin(now.weights) / kappa
             passes = min(work.passes_left, MOST_PASSES)
-            now = replace(active, eta=eta, start=atoms)
-            rows = native_rows(_scaled(data.X, root[:-1]))
-            result = self._run(now, rows, data.bias * root[-1], centre, STEP_ACCURACY * gap, tol, passes, work, report)
-            W, atoms = result["weights"] * root, result["start"]
-            certifier = CliqueCertifier(data, graph, eta, self.budget, inference)
-            bounds = certifier.hinge(W[:, :-1], W[:, -1] * data.bias, atoms)
+            result = self._run(now, short.rows, short.bias, centre, enough, tol, passes, work, report)
+            now = replace(now, weights=short.weights(result["weights"]), start=result["start"])
+            certifier = CliqueCertifier(data, graph, now.eta, self.budget, inference)
+            bounds = certifier.hinge(now.weights[:, :-1], now.weights[:, -1] * data.bias, now.start)
             if bounds.primal < best.primal:
-                best = replace(best, weights=W, eta=eta, primal=bounds.primal)
-            if bounds.dual > best.dual:
-                best = replace(best, start=atoms, dual=bounds.dual)
-            found, gap = (best.primal, best.dual), best.primal - best.dual
-            if Bounds(*found).within(tol) or work.exhausted is not None:
-                return replace(best, status=work.exhausted or "converged")
+                best = replace(best, weights=now.weights, eta=now.eta, primal=bounds.primal)
+            if bounds.dual is not None and bounds.dual > best.dual:
+                best = replace(best, start=now.start, dual=bounds.dual)
+            known = best.primal, best.dual
+            enough = STEP_ACCURACY * (best.primal - best.dual)
+            if Bounds(best.primal, best.dual).within(tol):
+                return replace(best, status="converged")
+            if work.exhausted is not None:
+                return replace(best, status=work.exhausted)
             if result["passes"] <= FEW_PASSES:
-                reach = min(FURTHER * reach, float(squares.sum()))
+                height *= LONGER
             elif result["status"] == "max_iter":
-                reach /= SHORTER
-            if self.budget < len(eta) and not self.fixed_eta:
-                eta = np.maximum(_core.k_support(graph.norms(W, eta), self.budget)[1], LEAST_SHARE)
+                height *= SHORTER
+            if self.budget < len(now.eta) and not self.fixed_eta:
+                shares = _core.k_support(graph.norms(now.weights, now.eta), self.budget)[1]
+                now = replace(now, eta=np.maximum(shares, LEAST_SHARE))
 
     def _run(
         self,
@@ -214,24 +218,17 @@ class FrankWolfe:
         return {**result, "start": Atoms(*result["atoms"])}
 
 
-def shortened(squares: NDArray[np.float64], reach: float) -> NDArray[np.float64]:
-    """Return factors up to 1 of the squares that give them the sum ``reach``, the largest ones cut to one height."""
-    if squares.sum() <= reach:
-        return np.ones_like(squares)
-    ordered = np.sort(squares)
-    below = np.append(0.0, np.cumsum(ordered)[:-1])
-    heights = (reach - below) / np.arange(len(squares), 0, -1)
-    height = heights[np.argmax(heights <= ordered)]
-    return np.minimum(1.0, height / np.maximum(squares, np.finfo(float).tiny))
-
-
-def _scaled(X: Any, factors: NDArray[np.float64]) -> Any:
-    """X with its columns multiplied, in double precision."""
-    if not sp.issparse(X):
-        return X * factors
-    scaled = X.astype(np.float64)
-    scaled.data *= factors[scaled.indices]
-    return scaled
+def warn_of_scale(data: CliqueData, C: float, max_iter: int) -> None:
+    """Say before a long training that the features are too large for it."""
+    length = float(mean_squares(data).sum())
+    if length <= HARDEST:
+        return
+    warnings.warn(
+        f"The features are large: with C={C!r}, C times the mean squared length of a row is {length:.1e}. Beyond "
+        f"{HARDEST:.0e} training rarely converges within max_iter={max_iter}. Scale the features, with scikit-learn's "
+        f"StandardScaler or normalize, or use C around 1 / mean squared length = {C / length:.1e}.",
+        stacklevel=4,
+    )
 
 
 def carried_over(

@@ -52,10 +52,11 @@ class CliqueCertificate(Certificate):
     global_relative_gap: float = np.nan
 
     @classmethod
-    def of_solution(cls, solution: CliqueSolution, tol: float, by_global_gap: bool) -> CliqueCertificate:
+    def of_solution(cls, solution: Solution, tol: float, by_global_gap: bool) -> CliqueCertificate:
         """Certificate of a solution; ``by_global_gap`` if that gap, where there is one, tells whether it converged."""
         active = Certificate.of(solution.primal, solution.dual, tol, solution.oracle_exact)
-        over_all = Certificate.of(solution.primal, solution.global_dual, tol)
+        global_dual = solution.global_dual if isinstance(solution, CliqueSolution) else np.nan
+        over_all = Certificate.of(solution.primal, global_dual, tol)
         decides = over_all if by_global_gap and not np.isnan(over_all.dual) else active
         return cls(
             **{**vars(active), "converged": decides.converged},

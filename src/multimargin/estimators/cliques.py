@@ -22,7 +22,7 @@ from multimargin.estimators._base import Interval, MultilabelClassifier, Problem
 from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._clique_certifier import CliqueCertifier
 from multimargin.estimators._clique_data import CliqueData
-from multimargin.estimators._clique_frank_wolfe import Active, FrankWolfe, Work
+from multimargin.estimators._clique_frank_wolfe import Active, FrankWolfe, Work, warn_of_scale
 from multimargin.estimators._clique_graph import (
     Clique,
     CliqueGraph,
@@ -410,6 +410,8 @@ class CliqueClassifier(MultilabelClassifier):
         fixed = self._fixed
         del self._fixed
         data = CliqueData.of(problem, self._bias())
+        if fixed is None or self.loss == "hinge":
+            warn_of_scale(data, float(self.C), int(self.max_iter))
         work = Work(monitor, int(self.max_iter), np.inf if self.time_limit is None else float(self.time_limit))
         last = self._last_solution(data)
         self.path_ = None
@@ -433,12 +435,13 @@ class CliqueClassifier(MultilabelClassifier):
             candidates = with_active(generation.candidates(active), active)
             global_dual = self._certifier(data).dual(active.start, candidates)
         status = work.exhausted or active.status
-        return CliqueSolution(bounds.primal, bounds.dual, work.passes, status, bounds.oracle_exact, global_dual)
+        dual = np.nan if bounds.dual is None else bounds.dual
+        return CliqueSolution(bounds.primal, dual, work.passes, status, bounds.oracle_exact, global_dual)
 
     def _bounds(self, problem: Problem) -> Bounds:
         data = CliqueData.of(problem, self._bias())
-        shape, last = getattr(self, "_last", (None, None))
-        return self._certify(data, last.start if shape == problem.labels.positives.shape else None)
+        shape, last = getattr(self, "_last", None) or (None, None)
+        return self._certify(data, last.start if last and shape == problem.labels.positives.shape else None)
 
     def _certify(self, data: CliqueData, atoms: Atoms | None) -> Bounds:
         certifier = self._certifier(data)
@@ -518,9 +521,10 @@ class CliqueClassifier(MultilabelClassifier):
 
     def _last_solution(self, data: CliqueData) -> Active | None:
         """Where a warm start begins."""
-        if not self.warm_start or getattr(self, "_last", None) is None:
+        kept = getattr(self, "_last", None)
+        if not self.warm_start or kept is None:
             return None
-        _, last = self._last
+        last: Active = kept[1]
         cliques = last.graph.cliques
         if self.max_cliques is not None and len(cliques) > self.max_cliques:
             largest = np.sort(np.argsort(-last.eta, kind="stable")[: self.max_cliques])
@@ -544,9 +548,7 @@ class CliqueClassifier(MultilabelClassifier):
         own = [graph.positions[c] for c in graph.cliques]
         couplings = safe_sparse_dot(data.X, self.subset_coef_[own].T, dense_output=True) + self.subset_intercept_[own]
         self.clique_couplings_, self.clique_coupling_spreads_ = couplings.mean(axis=0), couplings.std(axis=0)
-        vars(self).pop("_last", None)
-        if self.warm_start:
-            self._last = problem.labels.positives.shape, active
+        self._last = (problem.labels.positives.shape, active) if self.warm_start else None
 
     def _finish_fit(self, problem: Problem, monitor: Monitor, solution: Solution) -> None:
         super()._finish_fit(problem, monitor, solution)

@@ -1,0 +1,195 @@
+"""Certificates of CliqueClassifier against sums over all labellings, at every scale; fits that are cut short."""
+
+import warnings
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
+
+from multimargin import CliqueClassifier, certify
+from multimargin.datasets import make_clique_labels
+from multimargin.estimators import _clique_frank_wolfe, cliques
+from multimargin.estimators._clique_certifier import CliqueCertifier
+
+
+class Enumeration:
+    """The problem of a fitted model, in plain NumPy: every labelling of every row."""
+
+    def __init__(self, model, X, Y, weight):
+        X = X.toarray() if sp.issparse(X) else X
+        Y = np.asarray(Y, dtype=float)
+        n, K = Y.shape
+        self.X = np.column_stack([X.astype(float), np.full(n, float(model.intercept_scaling))])
+        self.cost = model.C * (np.ones(n) if weight is None else weight)
+        known = ~np.isnan(Y)
+        known[:, [np.unique(Y[known[:, k], k]).size < 2 for k in range(K)]] = False
+        self.constant = ~known.any(axis=0)
+        self.subsets = model.subsets_
+        self.signs = np.array(list(product([-1.0, 1.0], repeat=K)))
+        usable = np.stack([known[:, list(t)].all(axis=1) for t in self.subsets], axis=1)
+        # chi[i, y, T], 0 where T contains an unknown label; y is one of the labellings with unknown labels absent
+        self.chi = self.characters(self.signs, self.subsets)[None] * usable[:, None]
+        self.own = self.characters(np.where(Y == 1, 1.0, -1.0), self.subsets) * usable
+        self.loss = ((self.signs[None] != np.where(Y == 1, 1.0, -1.0)[:, None]) & known[:, None]).sum(axis=2)
+        self.counted = ((self.signs[None] < 0) | known[:, None]).all(axis=2)
+        self.usable, self.known, self.Y = usable, known, Y
+
+    @staticmethod
+    def characters(signs, subsets):
+        return np.stack([signs[..., list(t)].prod(axis=-1) for t in subsets], axis=-1)
+
+    def weights(self, model):
+        W = np.column_stack([model.subset_coef_, model.subset_intercept_ / model.intercept_scaling])
+        W[: len(self.constant)][self.constant] = 0.0
+        return W
+
+    def kappa(self, model):
+        return np.array(
+            [
+                0.5 * (len(t) == 1)
+                + sum(
+                    e / 2 ** len(c)
+                    for c, e in zip(model.cliques_, model.clique_shares_, strict=True)
+                    if set(t) <= set(c)
+                )
+                for t in self.subsets
+            ]
+        )
+
+    def gains(self, W):
+        """loss(y) + F(y) - F(truth)."""
+        scores = self.X @ W.T
+        values = (
+            self.loss + np.einsum("iyt,it->iy", self.chi, scores) - np.einsum("it,it->i", self.own, scores)[:, None]
+        )
+        return np.where(self.counted, values, -np.inf)
+
+    def primal(self, model, budget):
+        W, kappa = self.weights(model), self.kappa(model)
+        squares = np.sum(W**2, axis=1) / kappa**2
+        norms = np.sort(
+            [
+                e
+                * np.sqrt(sum(s for t, s in zip(self.subsets, squares, strict=True) if set(t) <= set(c)) / 2 ** len(c))
+                for c, e in zip(model.cliques_, model.clique_shares_, strict=True)
+            ]
+        )[::-1]
+        if budget >= len(norms):
+            cliques = np.sum(norms**2)
+        else:  # the j largest have the share 1, the others in proportion: the best of those that are feasible
+            splits = [(norms[:j], norms[j:], budget - j) for j in range(budget)]
+            cliques = min(np.sum(a**2) + b.sum() ** 2 / r for a, b, r in splits if b[0] * r <= b.sum() * (1 + 1e-12))
+        nodes = 0.5 * squares[: len(self.constant)].sum()
+        return 0.5 * (nodes + cliques) + self.cost @ self.gains(W).max(axis=1)
+
+    def dual(self, atoms, cliques, budget):
+        """From weights of labellings, the truth having the rest."""
+        K = len(self.constant)
+        subsets = sorted(
+            {t for c in [*cliques, *[(k,) for k in range(K)]] for r in range(1, len(c) + 1) for t in combinations(c, r)}
+        )
+        truth = np.where(self.Y == 1, 1.0, -1.0)
+        expected, q = 0.0, {t: np.zeros(self.X.shape[1]) for t in subsets}
+        for row, weight, bits in zip(atoms.row, atoms.weight, atoms.bits[:, 0], strict=True):
+            y = np.where((int(bits) >> np.arange(K)) & 1, 1.0, -1.0)
+            amount = self.cost[row] * weight
+            expected += amount * np.sum((y != truth[row]) & self.known[row])
+            for t in subsets:
+                if self.known[row, list(t)].all():
+                    q[t] += amount * (truth[row, list(t)].prod() - y[list(t)].prod()) * self.X[row]
+        squares = {t: v @ v for t, v in q.items()}
+        scores = np.sort([sum(s for t, s in squares.items() if set(t) <= set(c)) / 2 ** len(c) for c in cliques])[::-1]
+        return scaled(expected, 0.5 * (0.5 * sum(squares[(k,)] for k in range(K)) + scores[:budget].sum()))
+
+    def softmax(self, model, mu):
+        """Primal, and the dual value of the distributions of the model."""
+        W, kappa = self.weights(model), self.kappa(model)
+        gains = self.gains(W)
+        soft = mu * logsumexp(gains / mu, axis=1)
+        p = np.exp(gains / mu - soft[:, None] / mu)
+        entropy = -np.sum(np.where(p > 0, p * np.log(np.maximum(p, 1e-300)), 0.0), axis=1)
+        q = ((self.own - np.einsum("iy,iyt->it", p, self.chi)) * self.cost[:, None]).T @ self.X
+        linear = self.cost @ (np.sum(p * self.loss, axis=1) + mu * entropy)
+        primal = 0.5 * np.sum(W**2 / kappa[:, None]) + self.cost @ soft
+        return primal, scaled(linear, 0.5 * np.sum(kappa[:, None] * q**2))
+
+
+def scaled(linear, quadratic):
+    t = min(1.0, linear / (2 * quadratic)) if quadratic > 0 else 1.0
+    return t * linear - t**2 * quadratic
+
+
+def random_problem(seed):
+    """Data and a model in every combination: sparse, single precision, missing cells, weights, constant labels, scale."""
+    rng = np.random.default_rng(seed)
+    n, D, K = int(rng.integers(8, 25)), int(rng.integers(1, 5)), 1 + seed % 6
+    X = rng.normal(size=(n, D)) * 10.0 ** rng.uniform(-6, 6)
+    if rng.random() < 0.3:
+        X *= 10.0 ** rng.uniform(-3, 3, size=D)
+    Y = (X @ rng.normal(size=(D, K)) / np.abs(X).max() + rng.normal(size=(n, K)) > 0).astype(float)
+    Y[0], Y[1] = 0.0, 1.0
+    if K > 2 and rng.random() < 0.4:
+        Y[:, rng.integers(K)] = rng.integers(2)
+    if rng.random() < 0.4:
+        Y[2:][rng.random((n - 2, K)) < 0.2] = np.nan
+    weight = rng.integers(0, 4, size=n) * rng.random() + 1e-3 * (np.arange(n) < 2) if rng.random() < 0.5 else None
+    X = X.astype([np.float64, np.float32][rng.integers(2)])
+    X = sp.csr_array(X) if rng.random() < 0.4 else X
+    graph = ["learned", "chow-liu", "full", "none", "list"][seed % 5] if K > 1 else "none"
+    if graph == "list":
+        graph = [(0, 1), (1, 2), (0, 1, 2)][: 1 if K == 2 else 3]
+    options = {"graph": graph, "C": 10.0 ** rng.uniform(-4, 4), "budget": int(rng.integers(1, 4)), "random_state": 0}
+    options["stopping"] = ["gap", "limit", "significance"][rng.integers(3)]
+    return (
+        X,
+        Y,
+        weight,
+        CliqueClassifier(max_iter=40, warm_start=True, intercept_scaling=rng.choice([1.0, 3.0]), **options),
+    )
+
+
+def quietly(model, *data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(*data)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_hinge_certificate_equals_enumeration(seed):
+    X, Y, weight, model = random_problem(seed)
+    certificate = quietly(model, X, Y, weight).certificate_
+    truth = Enumeration(model, X, Y, weight)
+    learned = model.graph == "learned"
+    budget = model.budget if learned else max(len(model.cliques_), 1)
+    atoms = model._last[1].start
+    primal, dual = truth.primal(model, budget), truth.dual(atoms, model.cliques_, budget)
+    assert certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert certificate.dual == pytest.approx(dual, rel=1e-9)
+    assert certificate.gap >= -1e-9 * primal
+    decisive = dual
+    if learned:
+        pairs = list(combinations(np.flatnonzero(~truth.constant).tolist(), 2))
+        over_all = truth.dual(atoms, pairs, budget)
+        assert certificate.global_dual == pytest.approx(over_all, rel=1e-9)
+        decisive = over_all if model.stopping == "gap" else dual
+    assert certificate.converged == (primal - decisive <= model.tol * primal)
+    again = certify(model, X, Y, weight)
+    assert (again.primal, again.dual) == pytest.approx((certificate.primal, certificate.dual), rel=1e-12)
+    assert (model.history_.primal[-1], model.history_.dual[-1]) == (certificate.primal, certificate.dual)
+
+
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_the_softmax_certificate_equals_enumeration(seed):
+    X, Y, weight, model = random_problem(seed)
+    model.set_params(loss="softmax-margin", temperature=float(np.random.default_rng(seed).choice([0.3, 1.0, 2.0])))
+    certificate = quietly(model, X, Y, weight).certificate_
+    primal, dual = Enumeration(model, X, Y, weight).softmax(model, model.temperature)
+    assert certificate.primal == pytest.approx(primal, rel=1e-7)
+    assert certificate.dual == pytest.approx(dual, rel=1e-7, abs=1e-7 * primal)
+    assert certificate.gap >= -1e-9 * primal
+    assert certificate.converged == (certificate.relative_gap <= model.tol)
+    again = certify(model.set_params(warm_start=False), X, Y, weight)  # a softmax model is its own dual point
+    assert (again.primal, again.dual) == pytest.approx((certificate.primal, certificate.dual), rel=1e-12)
