@@ -1,9 +1,11 @@
 r"""The problem with a given set of cliques, by block-coordinate pairwise Frank-Wolfe.
 
 A visit moves weight between labellings of a row in steps of about 1 / (C |x|^2); with features in the hundreds that
-takes more passes than anyone waits for. Proximal steps on shorter rows then lead there (see the native solver). Steps
-that took few passes let the next one be longer, steps that were not solved in ``MOST_PASSES`` make it shorter. What is
-solved stays the problem itself: every step is certified, and only the way depends on the scale.
+takes more passes than anyone waits for. Proximal steps on shorter rows then lead near the solution (see the native
+solver). Steps that took few passes let the next one be longer, steps that were not solved in ``MOST_PASSES`` make it
+shorter. Close to the solution the direct way may be the faster one again: both are tried, the one that lowered the
+logarithm of the gap more per pass goes on, and the other is tried again now and then. What is solved stays the problem
+itself: every step is certified, and only the way depends on the scale.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,7 @@ HARDEST = 1e6
 
 FEW_PASSES, MOST_PASSES = 4, 15
 LONGER, SHORTER = 4.0, 0.25
+FIRST_TURN, TURNS_PER_TRIAL = 100, 4
 STEP_ACCURACY = 0.2
 """Part of the present gap to which a proximal step is solved."""
 
@@ -130,56 +134,13 @@ class FrankWolfe:
             start=None if last is None else last.start,
         )
         if mean_squares(self.data).sum() > LARGEST_DIRECT:
-            return self._proximal(active, tol, work)
-        result = self._run(active, self.rows, self.data.bias, None, 0.0, tol, work.passes_left, work, work.report)
+            return _TwoWays(self, active, tol, work).solve()
+        result = self.run(active, self.rows, self.data.bias, None, 0.0, tol, work.passes_left, work, work.report)
         return replace(
             active, **{name: result[name] for name in ("eta", "weights", "primal", "dual", "status", "start")}
         )
 
-    def _proximal(self, active: Active, tol: float, work: Work) -> Active:
-        data, graph = self.data, active.graph
-        inference = graph.inference(self.inference, self.treewidth_limit)
-        now = best = active
-        height = 1.0 / active.weights.shape[1]
-        enough = STEP_ACCURACY * data.n_labels * float(data.cost.sum())
-        known: tuple[float | None, float | None] = (None, None)
-
-        def report(pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
-            nonlocal known
-            bounds, known = known, (None, None)  # those of the step before: within a step nothing is known of P
-            return work.report(pass_, time, *bounds)
-
-        cutter = RowCutter(data)
-        short, cut = cutter.cut(height), height
-        while True:
-            if height != cut:
-                short, cut = cutter.cut(height), height
-            kappa = graph.kappa(now.eta)[:, None]
-            centre = short.origin(now.weights) / kappa
-            passes = min(work.passes_left, MOST_PASSES)
-            result = self._run(now, short.rows, short.bias, centre, enough, tol, passes, work, report)
-            now = replace(now, weights=short.weights(result["weights"]), start=result["start"])
-            certifier = CliqueCertifier(data, graph, now.eta, self.budget, inference)
-            bounds = certifier.hinge(now.weights[:, :-1], now.weights[:, -1] * data.bias, now.start)
-            if bounds.primal < best.primal:
-                best = replace(best, weights=now.weights, eta=now.eta, primal=bounds.primal)
-            if bounds.dual is not None and bounds.dual > best.dual:
-                best = replace(best, start=now.start, dual=bounds.dual)
-            known = best.primal, best.dual
-            enough = STEP_ACCURACY * (best.primal - best.dual)
-            if Bounds(best.primal, best.dual).within(tol):
-                return replace(best, status="converged")
-            if work.exhausted is not None:
-                return replace(best, status=work.exhausted)
-            if result["passes"] <= FEW_PASSES:
-                height *= LONGER
-            elif result["status"] == "max_iter":
-                height *= SHORTER
-            if self.budget < len(now.eta) and not self.fixed_eta:
-                shares = _core.k_support(graph.norms(now.weights, now.eta), self.budget)[1]
-                now = replace(now, eta=np.maximum(shares, LEAST_SHARE))
-
-    def _run(
+    def run(
         self,
         active: Active,
         rows: _core.Rows,
@@ -191,6 +152,7 @@ class FrankWolfe:
         work: Work,
         report: Callable[[int, float, float | None, float | None], bool],
     ) -> dict[str, Any]:
+        """Make passes of the native solver; a proximal step if there is a ``centre``."""
         graph = active.graph
         result = _core.fit_cliques(
             rows=rows,
@@ -216,6 +178,86 @@ class FrankWolfe:
         )
         work.passes += result["passes"]
         return {**result, "start": Atoms(*result["atoms"])}
+
+
+class _TwoWays:
+    """A problem by proximal steps or directly, whichever lowers the gap faster."""
+
+    def __init__(self, solver: FrankWolfe, active: Active, tol: float, work: Work):
+        self.solver, self.tol, self.work = solver, tol, work
+        self.best = self.now = active  # the steps go on from where they were, which need not be the best
+        self.inference = active.graph.inference(solver.inference, solver.treewidth_limit)
+        self.cutter = RowCutter(solver.data)
+        self.height = 1.0 / active.weights.shape[1]
+        self.short = self.cutter.cut(self.height)
+        self.gap = solver.data.n_labels * float(solver.data.cost.sum())
+        """Of weights and dual variables 0, at first."""
+
+    def solve(self) -> Active:
+        rates = [np.inf, np.inf]
+        for turn in count(1):
+            way = int(np.argmax(rates))
+            if turn % TURNS_PER_TRIAL == 0:
+                way = 1 - way
+            gap, first = self.gap, self.work.passes
+            (self.steps, self.directly)[way](max(FIRST_TURN, first // 10))
+            if Bounds(self.best.primal, self.best.dual).within(self.tol):
+                return replace(self.best, status="converged")
+            if self.work.exhausted is not None:
+                return replace(self.best, status=self.work.exhausted)
+            rates[way] = float(np.log(gap / self.gap)) / (self.work.passes - first)
+        raise AssertionError
+
+    def keep(self, found: Active) -> None:
+        """Keep what is better than before."""
+        if found.primal < self.best.primal:
+            self.best = replace(self.best, weights=found.weights, eta=found.eta, primal=found.primal)
+        if found.dual > self.best.dual or self.best.start is None:
+            self.best = replace(self.best, start=found.start, dual=found.dual)
+        self.gap = self.best.primal - self.best.dual
+
+    def directly(self, passes: int) -> None:
+        """So many passes on the rows as they are."""
+        before, solver, work = self.best, self.solver, self.work
+
+        def report(pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
+            if primal is not None and dual is not None:
+                primal, dual = min(primal, before.primal), max(dual, before.dual)
+            return work.report(pass_, time, primal, dual)
+
+        passes = min(passes, work.passes_left)
+        result = solver.run(before, solver.rows, solver.data.bias, None, 0.0, self.tol, passes, work, report)
+        self.keep(replace(before, **{k: result[k] for k in ("eta", "weights", "primal", "dual", "start")}))
+
+    def steps(self, passes: int) -> None:
+        """Proximal steps of so many passes together."""
+        solver, work, data, graph = self.solver, self.work, self.solver.data, self.best.graph
+        now, last = self.now, self.work.passes + passes
+        known: tuple[float | None, float | None] = (None, None)
+
+        def report(pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
+            nonlocal known
+            bounds, known = known, (None, None)  # those of the step before: within a step nothing is known of P
+            return work.report(pass_, time, *bounds)
+
+        while True:
+            centre = self.short.origin(now.weights) / graph.kappa(now.eta)[:, None]
+            most, enough = min(work.passes_left, MOST_PASSES), STEP_ACCURACY * self.gap
+            result = solver.run(now, self.short.rows, self.short.bias, centre, enough, self.tol, most, work, report)
+            now = replace(now, weights=self.short.weights(result["weights"]), start=result["start"])
+            certifier = CliqueCertifier(data, graph, now.eta, solver.budget, self.inference)
+            bounds = certifier.hinge(now.weights[:, :-1], now.weights[:, -1] * data.bias, now.start)
+            self.keep(replace(now, primal=bounds.primal, dual=bounds.dual or 0.0))
+            known = self.best.primal, self.best.dual
+            if result["passes"] <= FEW_PASSES or result["status"] == "max_iter":
+                self.height *= LONGER if result["passes"] <= FEW_PASSES else SHORTER
+                self.short = self.cutter.cut(self.height)
+            if solver.budget < len(now.eta) and not solver.fixed_eta:
+                shares = _core.k_support(graph.norms(now.weights, now.eta), solver.budget)[1]
+                now = replace(now, eta=np.maximum(shares, LEAST_SHARE))
+            self.now = now
+            if Bounds(*known).within(self.tol) or work.passes >= last or work.exhausted is not None:
+                return
 
 
 def warn_of_scale(data: CliqueData, C: float, max_iter: int) -> None:

@@ -189,7 +189,8 @@ class CliqueClassifier(MultilabelClassifier):
     With the paper's mean loss, :math:`\lambda = 1 / (C n)`. Without cliques this is one linear SVM per label with the
     weight 2 C: the two states of a label share its norm. Subsets that contain a label unknown in a row do not take
     part in that row. Features should have a comparable scale; dividing standardised features by the square root of
-    their number is a good start.
+    their number is a good start. A warning before training says where C times the squared length of the rows is
+    beyond what converges.
 
     References
     ----------
