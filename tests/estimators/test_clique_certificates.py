@@ -13,6 +13,8 @@ from multimargin import CliqueClassifier, certify
 from multimargin.datasets import make_clique_labels
 from multimargin.estimators import _clique_frank_wolfe, cliques
 from multimargin.estimators._clique_certifier import CliqueCertifier
+from multimargin.estimators._clique_data import CliqueData
+from multimargin.estimators._clique_short_rows import RowCutter
 
 
 class Enumeration:
@@ -243,6 +245,27 @@ def test_unscaled_columns_converge(small, graph, kind):
     if graph != "learned" or len(model.cliques_) <= model.budget:
         assert other.certificate_.dual <= model.certificate_.primal
         assert model.certificate_.dual <= other.certificate_.primal
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_short_rows_are_those_of_the_proximal_problem(small, kind):
+    X, Y = small
+    problem = CliqueClassifier(C=3.0)._problem(kind(X), Y, np.arange(len(X)), reset=True)
+    short = RowCutter(CliqueData.of(problem, 2.0)).cut(0.1)
+    rows = np.column_stack([X, np.full(len(X), 2.0)])
+    Q = (rows.T * 3.0 * np.arange(len(X))) @ rows / (0.1 * len(X))
+    if kind is sp.csr_array:
+        Q = np.diag(np.diag(Q))
+    W = np.random.default_rng(0).normal(size=(4, 6))
+    # V = L' W and the origin is L' W - L^-1 W, so that weights(origin) = W - (1 + Q)^-1 W
+    np.testing.assert_allclose(short.weights(short.origin(W)), W - np.linalg.solve(np.eye(6) + Q, W.T).T, rtol=1e-9)
+
+
+def test_features_twice_and_too_large(small):
+    """1 + Q has directions that rounding would make negative."""
+    X, Y = small
+    model = quietly(CliqueClassifier(graph="none", max_iter=30), np.column_stack([X, X, 0 * X]) * 1e9, Y)
+    assert 0 < model.certificate_.dual <= model.certificate_.primal < np.inf
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3])

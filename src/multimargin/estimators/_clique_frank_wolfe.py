@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -34,8 +35,9 @@ LEAST_SHARE = 1e-9
 LARGEST_DIRECT = 3.0
 """Up to this mean of C |x|^2 no proximal steps are needed."""
 
+LARGEST_SAFE = 1e200
 HARDEST = 1e6
-"""Beyond this mean of C |x|^2 few problems were solved within 5,000 passes."""
+"""Beyond this mean of C |x|^2 most problems tried were not solved within 5,000 passes."""
 
 FEW_PASSES, MOST_PASSES = 4, 15
 LONGER, SHORTER = 4.0, 0.25
@@ -120,6 +122,11 @@ class FrankWolfe:
     pairwise: bool = True
     fixed_eta: bool = False
 
+    @cached_property
+    def cutter(self) -> RowCutter:
+        """Makes short rows."""
+        return RowCutter(self.data)
+
     def solve(
         self, graph: CliqueGraph, eta: NDArray[np.float64], last: Active | None, tol: float, work: Work
     ) -> Active:
@@ -133,7 +140,7 @@ class FrankWolfe:
             status="max_iter",
             start=None if last is None else last.start,
         )
-        if mean_squares(self.data).sum() > LARGEST_DIRECT:
+        if LARGEST_DIRECT < mean_squares(self.data).sum() < LARGEST_SAFE:
             return _TwoWays(self, active, tol, work).solve()
         result = self.run(active, self.rows, self.data.bias, None, 0.0, tol, work.passes_left, work, work.report)
         return replace(
@@ -187,9 +194,8 @@ class _TwoWays:
         self.solver, self.tol, self.work = solver, tol, work
         self.best = self.now = active  # the steps go on from where they were, which need not be the best
         self.inference = active.graph.inference(solver.inference, solver.treewidth_limit)
-        self.cutter = RowCutter(solver.data)
         self.height = 1.0 / active.weights.shape[1]
-        self.short = self.cutter.cut(self.height)
+        self.short = solver.cutter.cut(self.height)
         self.gap = solver.data.n_labels * float(solver.data.cost.sum())
         """Of weights and dual variables 0, at first."""
 
@@ -205,7 +211,7 @@ class _TwoWays:
                 return replace(self.best, status="converged")
             if self.work.exhausted is not None:
                 return replace(self.best, status=self.work.exhausted)
-            rates[way] = float(np.log(gap / self.gap)) / (self.work.passes - first)
+            rates[way] = float(np.log(gap / max(self.gap, np.finfo(float).tiny))) / (self.work.passes - first)
         raise AssertionError
 
     def keep(self, found: Active) -> None:
@@ -251,7 +257,7 @@ class _TwoWays:
             known = self.best.primal, self.best.dual
             if result["passes"] <= FEW_PASSES or result["status"] == "max_iter":
                 self.height *= LONGER if result["passes"] <= FEW_PASSES else SHORTER
-                self.short = self.cutter.cut(self.height)
+                self.short = solver.cutter.cut(self.height)
             if solver.budget < len(now.eta) and not solver.fixed_eta:
                 shares = _core.k_support(graph.norms(now.weights, now.eta), solver.budget)[1]
                 now = replace(now, eta=np.maximum(shares, LEAST_SHARE))
@@ -267,8 +273,8 @@ def warn_of_scale(data: CliqueData, C: float, max_iter: int) -> None:
         return
     warnings.warn(
         f"The features are large: with C={C!r}, C times the mean squared length of a row is {length:.1e}. Beyond "
-        f"{HARDEST:.0e} training rarely converges within max_iter={max_iter}. Scale the features, with scikit-learn's "
-        f"StandardScaler or normalize, or use C around 1 / mean squared length = {C / length:.1e}.",
+        f"{HARDEST:.0e} training often does not converge within max_iter={max_iter}. Scale the features, with "
+        f"scikit-learn's StandardScaler or normalize, or use C around 1 / mean squared length = {C / length:.1e}.",
         stacklevel=4,
     )
 

@@ -3,9 +3,9 @@ r"""Rows made shorter, for proximal steps of the clique solver.
 A step minimises P(W) plus :math:`\tfrac12 \sum_T (W_T - W^0_T)^\top Q (W_T - W^0_T) / \kappa_T`, where Q is the mean of
 :math:`C_i x_i x_i^\top` over the rows, divided by the ``height``. With :math:`1 + Q = L L^\top` that is the problem
 itself for the rows :math:`L^{-1} x_i`, with weights :math:`V_T = L^\top W_T` and the origin
-:math:`(L^\top - L^{-1}) W^0_T`:
-directions in which rows are long are cut to about the ``height``, the others stay as they are. Of sparse rows and many
-features only the diagonal of Q is taken. A Cholesky factor does not care about the scale of single features.
+:math:`(L^\top - L^{-1}) W^0_T`: directions in which rows are long are cut to about the ``height``, the others stay as
+they are. Of sparse rows and many features only the diagonal of Q is taken. L comes from orthogonal transformations of
+the rows: Q itself would lose the directions in which rows are short.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import qr, solve_triangular
 
 from multimargin import _core
 from multimargin._rows import native_rows
@@ -37,12 +37,16 @@ class RowCutter:
         if self.mixed:
             constant = np.full(len(data.cost), data.bias)
             self._rows = np.column_stack([data.X, constant]).astype(np.float64, copy=False)
-            self._squares = (self._rows * (data.cost / len(data.cost))[:, None]).T @ self._rows
+            weighted = self._rows * np.sqrt(data.cost / len(data.cost))[:, None]
+            self._root = qr(weighted, mode="r")[0][: weighted.shape[1]]
 
     def cut(self, height: float) -> ShortRows:
         """Return the rows cut to this height."""
         if self.mixed:
-            factor = cholesky(np.eye(len(self._squares)) + self._squares / height, lower=True)
+            factor = qr(np.vstack([self._root / np.sqrt(height), np.eye(len(self._squares))]), mode="r")[0]
+            factor = factor[: len(self._squares)].T
+            pivots = factor.diagonal()
+            np.fill_diagonal(factor, np.where(np.abs(pivots) < 1.0, 1.0, pivots))  # less than 1 is rounding
             return ShortRows(factor, native_rows(np.ascontiguousarray(_divided(self._rows, factor))), 0.0)
         factor = np.sqrt(1.0 + self._squares / height)
         return ShortRows(factor, native_rows(_scaled(self.data.X, 1.0 / factor[:-1])), self.data.bias / factor[-1])
