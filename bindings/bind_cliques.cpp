@@ -45,8 +45,8 @@ nb::tuple k_support_norm(Vector<double> a, std::size_t budget) {
 
 nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, nb::tuple subsets, nb::tuple cliques,
                      std::size_t budget, Vector<double> eta, const CliqueInference& inference, nb::object start,
-                     int oracle_calls, bool pairwise, bool fixed_eta, double tol, int max_iter, int threads,
-                     std::uint64_t seed, nb::object report, double time_limit) {
+                     nb::object centre, double enough, int oracle_calls, bool pairwise, bool fixed_eta, double tol,
+                     int max_iter, int threads, std::uint64_t seed, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
@@ -66,34 +66,32 @@ nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, n
                     weight = exactly<Vector<double>>(start[1]);
                     bits = exactly<Matrix<std::uint64_t>>(start[2]);
                 }
+                const bool proximal = !centre.is_none();
+                Matrix<double> origin;
+                if (proximal) origin = exactly<Matrix<double>>(centre);
+                if (proximal && (origin.shape(0) != problem.subsets.size() ||
+                                 origin.shape(1) != static_cast<std::size_t>(x.cols() + 1)))
+                    throw std::invalid_argument("centre must have one row per subset and one column per feature and 1");
                 nb::gil_scoped_release release;
                 if (warm) solver.start_from(view(row), view(weight), bits.data());
-                result = solver.run(control);
+                result =
+                    proximal ? solver.step_from({origin.data(), origin.size()}, enough, control) : solver.run(control);
             }
-            std::vector<std::int64_t> row;
-            std::vector<double> weight;
-            std::vector<Word> bits;
-            solver.each_atom([&](std::size_t i, double w, const Word* labelling) {
-                row.push_back(static_cast<std::int64_t>(i));
-                weight.push_back(w);
-                bits.insert(bits.end(), labelling, labelling + truth.words());
-            });
+            const AtomArrays& atoms = solver.atoms();
             nb::dict out;
             out["primal"] = result.primal;
             out["dual"] = result.dual;
             out["passes"] = result.passes;
             out["status"] = name_of(result.status);
-            out["oracle_exact"] =
-                result.calls ? static_cast<double>(result.proved) / static_cast<double>(result.calls) : 1.0;
-            out["oracle_calls"] = result.all_calls;
-            out["expected_loss"] = solver.expected_loss();
+            out["oracle_calls"] = result.calls;
             out["eta"] = array_of(solver.eta());
             out["weights"] =
                 new_array<double>({problem.subsets.size(), static_cast<std::size_t>(x.cols() + 1)},
                                   [&](double* w) { std::copy(solver.weights().begin(), solver.weights().end(), w); });
-            out["atoms"] = nb::make_tuple(
-                array_of(row), array_of(weight),
-                new_array<Word>({row.size(), truth.words()}, [&](Word* w) { std::copy(bits.begin(), bits.end(), w); }));
+            out["atoms"] = nb::make_tuple(array_of(atoms.row), array_of(atoms.weight),
+                                          new_array<Word>({atoms.row.size(), truth.words()}, [&](Word* w) {
+                                              std::copy(atoms.bits.begin(), atoms.bits.end(), w);
+                                          }));
             return out;
         },
         rows.matrix);
@@ -130,8 +128,9 @@ void bind_cliques(nb::module_& m) {
     m.def("k_support", &k_support_norm, nb::arg("a").noconvert(), nb::arg("budget"));
     m.def("fit_cliques", &fit_cliques, nb::arg("rows"), nb::arg("labels"), nb::arg("bias"), nb::arg("subsets"),
           nb::arg("cliques"), nb::arg("budget"), nb::arg("eta").noconvert(), nb::arg("inference"),
-          nb::arg("start").none(), nb::arg("oracle_calls"), nb::arg("pairwise"), nb::arg("fixed_eta"), nb::arg("tol"),
-          nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+          nb::arg("start").none(), nb::arg("centre").none(), nb::arg("enough"), nb::arg("oracle_calls"),
+          nb::arg("pairwise"), nb::arg("fixed_eta"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
+          nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
     const auto def_residuals = [&]<class T>(T) {
         m.def("clique_residuals", &residuals<T>, nb::arg("labels"), nb::arg("subsets"), nb::arg("row").noconvert(),
               nb::arg("first").noconvert(), nb::arg("weight").noconvert(), nb::arg("bits").noconvert(),

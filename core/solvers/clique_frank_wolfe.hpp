@@ -10,7 +10,17 @@
 // Every few passes eta moves to its closed-form minimiser for the present norms |v_c|. That leaves the dual point and
 // so D as they are, and changes W = kappa q. P may rise for a while: the best P, with its weights, and the best D are
 // kept. A certificate is a full pass of oracles at fixed weights, on any number of threads; upper bounds of unfinished
-// oracle calls count in P. Nothing depends on the number of threads.
+// oracle calls count in P. Nothing depends on the number of threads. The numbers steer and stop the solver; what is
+// reported of the solution is certified from the data.
+//
+// Where C |x|^2 is large, weight moves in steps of 1 / (C |x|^2) and passes are many. A proximal step (step_from) then
+// solves an easier problem, from the weights W0 reached so far: for any L with L L' - 1 positive semidefinite,
+//
+//   min over W   P(W) + 1/2 sum_T (W_T - W0_T)' (L L' - 1) (W_T - W0_T) / kappa_T
+//
+// is the same problem for the rows L^-1 x and the weights V_T = L' W_T = kappa_T (q_T + centre_T), with q from these
+// rows and kappa_T centre_T = (L' - L^-1) W0_T: the same visits, on shorter rows, from another origin. Its fixed point
+// W = W0 is the solution of the problem itself.
 //
 // Smoothing the maximum and taking Newton steps needs far fewer passes where C is large and features are few, but each
 // costs so much more that no case was found where it wins: 2,000 rows, 10 features, 10 labels, C = 5, relative gap
@@ -52,12 +62,18 @@ struct CliqueResult {
     double primal = std::numeric_limits<double>::infinity(), dual = 0.0;
     int passes = 0;
     Status status = Status::max_iter;
-    Index calls = 0, proved = 0;  // of the oracle: in the certificate
-    Index all_calls = 0;          // in training
+    Index calls = 0;  // of the oracle
 };
 
 // The distribution of a row.
 struct Atoms {
+    std::vector<double> weight;
+    std::vector<Word> bits;
+};
+
+// Labelling j, of row[j], has weight[j] and the words bits[j * words] ...
+struct AtomArrays {
+    std::vector<std::int64_t> row;
     std::vector<double> weight;
     std::vector<Word> bits;
 };
@@ -107,7 +123,6 @@ class CliqueFrankWolfe {
           norm_(atoms_.size()),
           hinge_(atoms_.size()),
           last_gap_(atoms_.size(), 0.0),
-          proved_(atoms_.size()),
           rest_(atoms_.size(), 0),
           resting_(atoms_.size(), 0) {
         for (Index i = 0; i < p_.x.rows(); ++i) {
@@ -135,6 +150,30 @@ class CliqueFrankWolfe {
         recompute();
     }
 
+    // A proximal step with this centre, subsets x (features + 1): passes until the gaps they see sum up to `enough`.
+    CliqueResult step_from(std::span<const double> centre, double enough, Control& control) {
+        centre_ = centre;
+        recompute();
+        std::vector<std::int32_t> order(atoms_.size());
+        std::iota(order.begin(), order.end(), 0);
+        Rng rng(params_.seed);
+        CliqueResult result;
+        for (int pass = 1; pass <= params_.max_iter; ++pass) {
+            rng.shuffle(std::span(order));
+            const double seen = visit_all(order, enough, result, control);
+            if (pass % passes_between_recomputations == 0) recompute();
+            const bool stop = control.tick({.pass = pass, .time = control.elapsed()});
+            result.passes = pass;
+            if (stop || seen <= enough) {
+                result.status = stop ? control.reason() : Status::converged;
+                break;
+            }
+        }
+        keep_weights();
+        keep_atoms();
+        return result;
+    }
+
     CliqueResult run(Control& control) {
         std::vector<std::int32_t> order(atoms_.size());
         std::iota(order.begin(), order.end(), 0);
@@ -145,13 +184,13 @@ class CliqueFrankWolfe {
         const bool moves_eta = !params_.fixed_eta && p_.cliques.budget < p_.cliques.size();
         for (int pass = 1;; ++pass) {
             rng.shuffle(std::span(order));
-            const double seen = visit_all(order, result, control);
+            const double enough = std::isfinite(result.primal) ? params_.tol * result.primal : 0.0;
+            const double seen = visit_all(order, enough, result, control);
             if (pass % passes_between_recomputations == 0) recompute();
             if (moves_eta && pass % passes_between_moves_of_eta == 0 && !control.stopped()) move_eta();
             const bool final_pass = pass >= params_.max_iter;
             Progress progress{.pass = pass, .time = control.elapsed()};
-            const double scale = std::isfinite(result.primal) ? result.primal : 0.0;
-            const bool promising = optimism * seen <= params_.tol * scale && pass >= last_evaluation_ + 3;
+            const bool promising = optimism * seen <= enough && pass >= last_evaluation_ + 3;
             if (pass >= next_evaluation || promising || final_pass || control.stopped()) {
                 next_evaluation = pass + std::max(2, pass / 2);
                 last_evaluation_ = pass;
@@ -177,16 +216,8 @@ class CliqueFrankWolfe {
     // W of the best primal value: subsets x (features + 1).
     const std::vector<double>& weights() const { return best_weights_; }
     const std::vector<double>& eta() const { return best_eta_; }
-    // The linear part of the dual, at the present distributions.
-    double expected_loss() const { return loss_; }
-    // visit(row, weight, labelling) for every labelling in use except the true one
-    template <class Visit>
-    void each_atom(Visit&& visit) const {
-        for (std::size_t i = 0; i < atoms_.size(); ++i)
-            for (std::size_t j = 1; j < atoms_[i].weight.size(); ++j)
-                if (atoms_[i].weight[j] > 0)
-                    visit(i, atoms_[i].weight[j], atoms_[i].bits.data() + j * p_.labels.words());
-    }
+    // The distributions of the best dual value, all labellings in use except the true ones.
+    const AtomArrays& atoms() const { return best_atoms_; }
 
   private:
     static constexpr int passes_between_recomputations = 50;  // of q, against drift
@@ -238,12 +269,11 @@ class CliqueFrankWolfe {
         return answer;
     }
 
-    // A visit of every row that is not resting; returns the gap the oracles saw last.
-    double visit_all(std::span<const std::int32_t> order, CliqueResult& result, Control& control) {
+    // A visit of every row that is not resting; returns the gap the oracles saw last, of which `enough` may be left.
+    double visit_all(std::span<const std::int32_t> order, double enough, CliqueResult& result, Control& control) {
         double seen = 0.0;
         scratch_[0].workspace.watch(control, true);
-        const double little =
-            std::isfinite(result.primal) ? 0.05 * params_.tol * result.primal / static_cast<double>(order.size()) : 0.0;
+        const double little = 0.05 * enough / static_cast<double>(order.size());
         for (Index i : order) {
             if (control.leave(true)) break;
             if (!(p_.labels.cost(i) > 0)) continue;
@@ -270,7 +300,7 @@ class CliqueFrankWolfe {
         bool moved = false;
         for (int call = 0; call < params_.oracle_calls; ++call) {
             const auto answer = ask(i, s);
-            ++result.all_calls;
+            ++result.calls;
             double mean = value_atoms(atoms, s);
             const double gap = answer.value - mean;
             if (call == 0) first_gap = answer.bound - mean;
@@ -305,7 +335,7 @@ class CliqueFrankWolfe {
         expand(i, atoms);
         change_.clear();
         const auto answer = ask(i, s);
-        ++result.all_calls;
+        ++result.calls;
         const double mean = value_atoms(atoms, s), rise = answer.value - mean;
         if (!(rise > 1e-13 * (1.0 + std::abs(mean)))) return cost * (answer.bound - mean);
         const std::size_t best = insert(i, atoms, s, answer.value);
@@ -408,6 +438,8 @@ class CliqueFrankWolfe {
     // q and the loss from the distributions alone.
     void recompute() {
         q_.clear();
+        const std::size_t columns = static_cast<std::size_t>(p_.x.cols() + 1), width = q_.size() / columns;
+        for (std::size_t k = 0; k < centre_.size(); ++k) q_.values()[(k % columns) * width + k / columns] = centre_[k];
         loss_ = 0.0;
         for (Index i = 0; i < p_.x.rows(); ++i) {
             Atoms& atoms = atoms_[i];
@@ -445,13 +477,11 @@ class CliqueFrankWolfe {
             for (Index i = t; i < rows; i += threads) {
                 if (control.leave_unfinished(on_caller)) return;
                 hinge_[i] = 0.0;
-                proved_[i] = 1;
                 if (!(p_.labels.cost(i) > 0)) continue;
                 read_scores(i, s);
                 const double right = value_of(s.chi.chunks(), s);  // s.chi: characters of the truth
                 const auto answer = ask(i, s);
                 hinge_[i] = std::max(answer.bound - right, 0.0);
-                proved_[i] = answer.exact;
             }
         });
         const auto squares = q_.squared_norms(p_.subsets.size());
@@ -462,13 +492,27 @@ class CliqueFrankWolfe {
         double primal = 0.5 * (nodes + k_support(norms_of_cliques(scores), p_.cliques.budget, eta.data()));
         for (Index i = 0; i < rows; ++i) primal += p_.labels.cost(i) * hinge_[i];
         const double dual = best_scaled_dual(loss_, 0.5 * (nodes + sum_of_largest(scores, p_.cliques.budget)));
-        result.dual = std::max(result.dual, dual);
+        if (dual > result.dual) {
+            result.dual = dual;
+            keep_atoms();
+        }
         if (primal < result.primal) {
             result.primal = primal;
-            result.calls = rows;
-            result.proved = std::accumulate(proved_.begin(), proved_.end(), Index{0});
             keep_weights();
         }
+    }
+
+    void keep_atoms() {
+        best_atoms_ = {};
+        for (std::size_t i = 0; i < atoms_.size(); ++i)
+            for (std::size_t j = 1; j < atoms_[i].weight.size(); ++j) {
+                if (!(atoms_[i].weight[j] > 0)) continue;
+                best_atoms_.row.push_back(static_cast<std::int64_t>(i));
+                best_atoms_.weight.push_back(atoms_[i].weight[j]);
+                const auto first = atoms_[i].bits.begin() + static_cast<std::ptrdiff_t>(j * p_.labels.words());
+                best_atoms_.bits.insert(best_atoms_.bits.end(), first,
+                                        first + static_cast<std::ptrdiff_t>(p_.labels.words()));
+            }
     }
 
     void keep_weights() {
@@ -484,12 +528,14 @@ class CliqueFrankWolfe {
     const CliqueInference& inference_;
     const CliqueParams& params_;
     std::vector<double> eta_, best_eta_, best_weights_;
+    AtomArrays best_atoms_;
+    std::span<const double> centre_;
     LabelWeights<X> q_;
     int chunks_;
     ChunkVector<double> kappa_, change_;
     std::vector<Atoms> atoms_;
     std::vector<double> norm_, hinge_, last_gap_;
-    std::vector<std::uint8_t> proved_, rest_, resting_;
+    std::vector<std::uint8_t> rest_, resting_;
     std::vector<Scratch> scratch_;
     Buffer<Chunk<double>> expanded_;
     std::vector<double> values_;

@@ -338,6 +338,8 @@ def fit_cliques(
     eta: NDArray[np.float64],
     inference: CliqueInference,
     start: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.uint64]] | None,
+    centre: NDArray[np.float64] | None,
+    enough: float,
     oracle_calls: int,
     pairwise: bool,
     fixed_eta: bool,

@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 from multimargin import CliqueClassifier, _core
 from multimargin.datasets import make_clique_labels
 from multimargin.errors import InputError
+from multimargin.estimators._clique_data import CliqueData
 from multimargin.estimators._clique_graph import CliqueGraph, candidate_cliques
 from multimargin.estimators._clique_scores import AtomResiduals, Atoms, clique_scores
 
@@ -157,10 +158,9 @@ def atoms_of(rng, Y, each=2):
     return labellings, Atoms(np.repeat(np.arange(n), each), weight, bits)
 
 
-def native_labels(Y, cost):
-    cells = sp.csr_array(Y)
-    positives = cells.indptr.astype(np.int64), cells.indices.astype(np.int32)
-    return _core.CliqueLabels(positives, None, np.zeros(Y.shape[1], np.uint8), np.full(len(Y), float(cost)))
+def data_of(X, Y, cost):
+    model = CliqueClassifier(C=cost)
+    return CliqueData.of(model._problem(X, Y, None, reset=True), 0.0)
 
 
 def test_scores_are_norms_of_indicator_weights(rng):
@@ -168,9 +168,9 @@ def test_scores_are_norms_of_indicator_weights(rng):
     Y = rng.integers(0, 2, size=(12, 4))
     X = rng.normal(size=(12, 3))
     labellings, atoms = atoms_of(rng, Y)
-    residuals = AtomResiduals(atoms, native_labels(Y, 0.3), np.float64, 1)
+    data = data_of(X, Y, 0.3)
     cliques = [(0, 1), (1, 3), (0, 2, 3), (0, 1, 2, 3)]
-    found, _ = clique_scores(X, 0.0, residuals, 4, cliques, False)
+    found, _, _ = clique_scores(data, AtomResiduals(atoms, data, np.float64), cliques, False)
     for clique, value in zip(cliques, found, strict=True):
         gradient = {s: np.zeros(3) for s in product([0, 1], repeat=len(clique))}
         for row, weight, y in zip(atoms.row, atoms.weight, labellings, strict=True):
@@ -183,7 +183,8 @@ def test_complements_are_blind_to_pairs(rng):
     """All mass on the complement of the truth, the printed start, says nothing about any pair of labels."""
     Y = rng.integers(0, 2, size=(20, 4))
     bits = ((1 - Y) << np.arange(4)).sum(axis=1).astype(np.uint64)[:, None]
-    residuals = AtomResiduals(Atoms(np.arange(20), np.ones(20), bits), native_labels(Y, 1), np.float64, 1)
+    atoms = Atoms(np.arange(20), np.ones(20), bits)
+    residuals = AtomResiduals(atoms, data_of(rng.normal(size=(20, 3)), Y, 1.0), np.float64)
     R = residuals.panel([(0,), (0, 1), (0, 1, 2)])
     assert np.all(np.abs(R[:, 0]) == 2)
     assert not R[:, 1].any()

@@ -83,6 +83,11 @@ class CliqueGraph:
         """Return ``s_c`` of each clique from ``|q_T|^2`` of each subset."""
         return np.array([squares[t].sum() for t in self.members]) * self.scale
 
+    def norms(self, W: NDArray[np.float64], eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``|v_c|`` of each clique, for weights with these shares."""
+        squares = np.einsum("td,td->t", W, W) / self.kappa(eta) ** 2
+        return np.asarray(eta * np.sqrt(self.scores(squares)))
+
     def inference(self, method: str, treewidth_limit: int) -> _core.CliqueInference:
         """Compile inference for this graph."""
         return compiled(self.n_labels, self.subsets, method, treewidth_limit)

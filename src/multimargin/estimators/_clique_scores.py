@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,24 +13,15 @@ from scipy.stats import chi2
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from multimargin import _core
+from multimargin.estimators._base import row_blocks
+from multimargin.estimators._clique_data import CliqueData
 from multimargin.estimators._clique_graph import Clique, CliqueGraph, subset_arrays
 
-__all__ = ["NO_RESIDUALS", "AtomResiduals", "Atoms", "Residuals", "SignificanceTest", "clique_scores", "subset_norms"]
+__all__ = ["AtomResiduals", "Atoms", "SignificanceTest", "clique_scores", "scaled_dual"]
 
 PANEL_BYTES = 64 * 2**20
 EXACT_SPREAD_FEATURES = 512
 PROBES = 64
-
-
-class Residuals(Protocol):
-    """Dual residuals ``C_i (chi_T(y_i) - E_i chi_T)`` of any label subset T."""
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """Rows where they are not zero."""
-
-    def panel(self, subsets: Sequence[Clique]) -> NDArray[Any]:
-        """One row for each of ``rows``, one column for each subset."""
 
 
 @dataclass(frozen=True)
@@ -45,76 +36,78 @@ class Atoms:
         """Return the atoms for the native core."""
         return self.row, self.weight, self.bits
 
+    def feasible(self, n_rows: int) -> Atoms:
+        """Return the same atoms with weights that are a distribution, whatever rounding has made of them."""
+        weight = np.maximum(self.weight, 0.0)
+        total = np.bincount(self.row, weights=weight, minlength=n_rows)
+        return replace(self, weight=weight / np.maximum(total, 1.0)[self.row])
+
 
 class AtomResiduals:
-    """Residuals of distributions given as atoms."""
+    """Dual residuals ``C_i (chi_T(y_i) - E_i chi_T)`` of distributions given as atoms, for any label subset T."""
 
-    def __init__(self, atoms: Atoms, labels: _core.CliqueLabels, dtype: Any, threads: int):
-        self._rows, first = np.unique(atoms.row, return_index=True)
+    def __init__(self, atoms: Atoms, data: CliqueData, dtype: Any):
+        self.rows, first = np.unique(atoms.row, return_index=True)
+        """Rows whose distribution is not all on the truth."""
         self._first = np.append(first, len(atoms.row)).astype(np.int64)
         self._atoms = atoms
-        self._labels = labels
+        self._data = data
         self._dtype = dtype
-        self._threads = threads
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """Rows whose distribution is not all on the truth."""
-        return self._rows
 
     def panel(self, subsets: Sequence[Clique]) -> NDArray[Any]:
         """One row for each of ``rows``, one column for each subset."""
         out = np.empty((len(self.rows), len(subsets)), dtype=self._dtype)
-        atoms = self._atoms
         _core.clique_residuals(
-            labels=self._labels,
+            labels=self._data.native_labels,
             subsets=subset_arrays(subsets),
             row=self.rows,
             first=self._first,
-            weight=atoms.weight,
-            bits=atoms.bits,
-            threads=self._threads,
+            weight=self._atoms.weight,
+            bits=self._atoms.bits,
+            threads=self._data.threads,
             out=out,
         )
         return out
 
 
-class _NoResiduals:
-    rows = np.zeros(0, dtype=np.int64)
-
-    def panel(self, subsets: Sequence[Clique]) -> NDArray[Any]:
-        return np.zeros((0, len(subsets)))
-
-
-NO_RESIDUALS: Residuals = _NoResiduals()
-"""Of a solution whose cliques are not to be extended."""
-
-
-def subset_norms(X: Any, bias: float, residuals: Residuals, subsets: Sequence[Clique]) -> NDArray[np.float64]:
-    """Return ``|q_T|^2`` of each subset, in panels of one matrix product each."""
-    squares = np.empty(len(subsets))
+def clique_scores(
+    data: CliqueData, residuals: AtomResiduals, cliques: Sequence[Clique], parity: bool
+) -> tuple[NDArray[np.float64], float, float]:
+    """Return ``s_c`` of each clique, in the model or not, the part of the nodes in the dual, and the expected loss."""
+    graph = CliqueGraph(data.n_labels, tuple(cliques), parity)
+    squares = np.empty(len(graph.subsets))
+    expected_loss = 0.0
     rows = residuals.rows
-    part = X if len(rows) == X.shape[0] else X[rows]
+    X = data.X if len(rows) == data.X.shape[0] else data.X[rows]
     width = max(1, PANEL_BYTES // (8 * max(len(rows), 1)))
-    for start in range(0, len(subsets), width):
-        chosen = slice(start, min(start + width, len(subsets)))
-        R = residuals.panel(subsets[chosen])
-        squares[chosen] = _squared_norms(part, R) + (bias * R.sum(axis=0, dtype=np.float64)) ** 2
-    return squares
+    for start in range(0, len(squares), width):
+        chosen = slice(start, min(start + width, len(squares)))
+        R = residuals.panel(graph.subsets[chosen])
+        squares[chosen] = _squared_norms(X, R) + (data.bias * R.sum(axis=0, dtype=np.float64)) ** 2
+        single = R[:, : max(data.n_labels - start, 0)]
+        expected_loss += 0.5 * float(np.abs(single).sum(dtype=np.float64))  # a residual has the sign of the truth
+    return graph.scores(squares), 0.5 * float(squares[: data.n_labels].sum()), expected_loss
 
 
 def _squared_norms(X: Any, R: NDArray[Any]) -> NDArray[np.float64]:
-    Q = (X.T @ R).T if sp.issparse(X) else R.T @ X
+    Q = _products(X, R)
     return np.asarray(np.einsum("td,td->t", Q, Q, dtype=np.float64))
 
 
-def clique_scores(
-    X: Any, bias: float, residuals: Residuals, n_labels: int, cliques: Sequence[Clique], parity: bool
-) -> tuple[NDArray[np.float64], float]:
-    """Return ``s_c`` of each clique, whether it is in the model or not, and the part of the nodes in the dual."""
-    graph = CliqueGraph(n_labels, tuple(cliques), parity)
-    squares = subset_norms(X, bias, residuals, graph.subsets)
-    return graph.scores(squares), 0.5 * float(squares[:n_labels].sum())
+def _products(X: Any, R: NDArray[Any]) -> NDArray[Any]:
+    """``R' X`` in the precision of R."""
+    if X.dtype == R.dtype:
+        return np.asarray((X.T @ R).T if sp.issparse(X) else R.T @ X)
+    Q = np.zeros((R.shape[1], X.shape[1]), dtype=R.dtype)
+    for rows in row_blocks(*X.shape):
+        Q += _products(X[rows].astype(R.dtype), R[rows])
+    return Q
+
+
+def scaled_dual(linear: float, quadratic: float) -> float:
+    """Return the largest ``t * linear - t**2 * quadratic`` with ``t`` from 0 to 1: mass moved to the truth."""
+    t = min(1.0, linear / (2 * quadratic)) if quadratic > 0 else 1.0
+    return t * linear - t**2 * quadratic
 
 
 class SignificanceTest:
@@ -127,13 +120,13 @@ class SignificanceTest:
     is; the level is shared between the two.
     """
 
-    def __init__(self, X: Any, bias: float, residuals: Residuals, level: float, seed: int):
-        self._X = X if len(residuals.rows) == X.shape[0] else X[residuals.rows]
+    def __init__(self, data: CliqueData, residuals: AtomResiduals, level: float):
+        self._X = data.X if len(residuals.rows) == data.X.shape[0] else data.X[residuals.rows]
         self._norms = row_norms(self._X, squared=True).astype(np.float64)
-        self._bias = bias
+        self._bias = data.bias
         self._residuals = residuals
         self._level = level / 2
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(data.seed)
 
     def __call__(self, clique: Clique) -> bool:
         """Test one clique."""

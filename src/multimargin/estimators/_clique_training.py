@@ -1,181 +1,27 @@
-"""Training of clique models: the active problem by Frank-Wolfe, and the generation of cliques around it."""
+"""The generation of cliques: those of a learned graph join a few at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.extmath import safe_sparse_dot
 
 from multimargin import _core
 from multimargin.estimators._base import Problem
+from multimargin.estimators._clique_data import CliqueData
+from multimargin.estimators._clique_frank_wolfe import LEAST_SHARE, Active, FrankWolfe, Work
 from multimargin.estimators._clique_graph import Clique, CliqueGraph, candidate_cliques
-from multimargin.estimators._clique_scores import AtomResiduals, Atoms, Residuals, SignificanceTest, clique_scores
-from multimargin.estimators._monitor import Monitor
+from multimargin.estimators._clique_scores import AtomResiduals, SignificanceTest, clique_scores, scaled_dual
 
-__all__ = ["Active", "CliqueData", "FrankWolfe", "Generation", "Round", "Work", "first_shares"]
+__all__ = ["Generation", "Round", "with_active", "without_small", "wrong_labels"]
 
 FIRST_TOL = 0.05
 ROUND_TOL = 0.03
-LEAST_SHARE = 1e-9
 TESTED_PER_PLACE = 10
-
-
-@dataclass(frozen=True)
-class CliqueData:
-    """Training data as the clique solvers need it."""
-
-    X: Any
-    bias: float
-    n_labels: int
-    labels: dict[str, Any]
-    native_labels: _core.CliqueLabels
-    usable: NDArray[np.int64]
-    threads: int
-    seed: int
-
-    @classmethod
-    def of(cls, problem: Problem, constant: NDArray[np.bool_], bias: float) -> CliqueData:
-        """Prepare a problem; constant labels are left out."""
-        labels: dict[str, Any] = {
-            "positives": problem.positives(),
-            "missing": problem.missing(),
-            "left_out": constant.astype(np.uint8),
-            "cost": np.ascontiguousarray(problem.costs.row, dtype=np.float64),
-        }
-        return cls(
-            problem.X,
-            bias,
-            problem.labels.n_labels,
-            labels,
-            _core.CliqueLabels(**labels),
-            np.flatnonzero(~constant),
-            problem.n_jobs,
-            problem.seed,
-        )
-
-    def residuals(self, atoms: Atoms) -> AtomResiduals:
-        """Return the dual residuals of distributions."""
-        return AtomResiduals(atoms, self.native_labels, self.X.dtype, self.threads)
-
-
-@dataclass
-class Work:
-    """What is left of ``max_iter`` and ``time_limit``, shared by all rounds; passes on what solvers report."""
-
-    monitor: Monitor
-    max_iter: int
-    time_limit: float
-    passes: int = 0
-    ended: str | None = None
-
-    @property
-    def passes_left(self) -> int:
-        """Passes that may still be made."""
-        return self.max_iter - self.passes
-
-    @property
-    def time_left(self) -> float:
-        """Seconds that may still be used."""
-        return self.time_limit - self.monitor.elapsed
-
-    @property
-    def exhausted(self) -> str | None:
-        """Why training must end, if it must."""
-        if self.ended is not None:
-            return self.ended
-        if self.time_left <= 0:
-            return "time_limit"
-        return "max_iter" if self.passes_left <= 0 else None
-
-    def grant_last_pass(self) -> None:
-        """If nothing is left, allow one more pass, for a model of all rows."""
-        self.ended = self.exhausted
-        if self.ended is not None:
-            self.max_iter, self.time_limit = self.passes + 1, np.inf
-
-    def report(self, pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
-        """Report of a solver that counts its own passes; True asks it to stop."""
-        if self.monitor(self.passes + pass_, time, primal, dual):
-            self.ended = "stopped"
-        return self.ended == "stopped"
-
-
-@dataclass(frozen=True)
-class Active:
-    """Solution of the problem with a given set of cliques."""
-
-    graph: CliqueGraph
-    eta: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    primal: float
-    dual: float
-    status: str
-    oracle_exact: float
-    expected_loss: float
-    residuals: Residuals
-    start: Atoms | None
-
-    @property
-    def relative_gap(self) -> float:
-        """Relative duality gap of the active problem."""
-        return (self.primal - self.dual) / self.primal if self.primal > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class FrankWolfe:
-    """The active problem by block-coordinate pairwise Frank-Wolfe, in native code."""
-
-    data: CliqueData
-    rows: _core.Rows
-    budget: int
-    inference: str
-    treewidth_limit: int
-    oracle_calls: int = 1
-    pairwise: bool = True
-    fixed_eta: bool = False
-
-    def solve(
-        self, graph: CliqueGraph, eta: NDArray[np.float64], last: Active | None, tol: float, work: Work
-    ) -> Active:
-        """Solve to a relative gap, starting from the last solution, whatever its cliques were."""
-        result = _core.fit_cliques(
-            rows=self.rows,
-            labels=self.data.native_labels,
-            bias=self.data.bias,
-            subsets=graph.native_subsets(),
-            cliques=graph.native_cliques(),
-            budget=self.budget,
-            eta=np.ascontiguousarray(eta, dtype=np.float64),
-            inference=graph.inference(self.inference, self.treewidth_limit),
-            start=last.start.native() if last is not None and last.start is not None else None,
-            oracle_calls=self.oracle_calls,
-            pairwise=self.pairwise,
-            fixed_eta=self.fixed_eta,
-            tol=tol,
-            max_iter=max(work.passes_left, 1),
-            threads=self.data.threads,
-            seed=self.data.seed,
-            report=work.report,
-            time_limit=max(work.time_left, 0.0),
-        )
-        work.passes += result["passes"]
-        atoms = Atoms(*result["atoms"])
-        return Active(
-            graph=graph,
-            eta=result["eta"],
-            weights=result["weights"],
-            primal=result["primal"],
-            dual=result["dual"],
-            status=result["status"],
-            oracle_exact=result["oracle_exact"],
-            expected_loss=result["expected_loss"],
-            residuals=self.data.residuals(atoms),
-            start=atoms,
-        )
 
 
 @dataclass(frozen=True)
@@ -226,7 +72,8 @@ class Generation:
         best_loss, waited = np.inf, 0
         while True:
             candidates = self.candidates(active)
-            scores, global_dual = self.score(active, candidates)
+            residuals = self.residuals(active)
+            scores, global_dual = self.score(active, residuals, candidates)
             losses = self.measure(active)
             self.rounds.append(Round(len(active.graph.cliques), active.primal, active.dual, global_dual, *losses))
             if self.patience is None:
@@ -237,8 +84,10 @@ class Generation:
                 waited += 1
                 if waited >= self.patience:
                     return active, best
-            joining = self.choose(active, candidates, scores, global_dual)
-            if work.exhausted is not None or not (joining or self.may_tighten(active, global_dual)):
+            if work.exhausted is not None:
+                return active, best
+            joining = self.choose(active, residuals, candidates, scores, global_dual)
+            if not (joining or self.may_tighten(active, global_dual)):
                 return active, best
             graph = CliqueGraph(self.data.n_labels, (*active.graph.cliques, *joining), self.parity)
             eta = first_shares(active.eta, len(joining), self.budget) if joining else active.eta
@@ -264,19 +113,29 @@ class Generation:
         left = (active.primal - global_dual) / active.primal if active.primal > 0 else 0.0
         return float(np.clip(0.3 * left, 0.5 * self.tol, ROUND_TOL))
 
-    def score(self, active: Active, candidates: Sequence[Clique]) -> tuple[NDArray[np.float64], float]:
+    def residuals(self, active: Active) -> AtomResiduals:
+        """Dual residuals; in double where the bound over all candidates decides."""
+        if active.start is None:
+            msg = "only solutions with dual variables can be extended"
+            raise AssertionError(msg)
+        return AtomResiduals(active.start, self.data, np.float64 if self.rule == "gap" else self.data.X.dtype)
+
+    def score(
+        self, active: Active, residuals: AtomResiduals, candidates: Sequence[Clique]
+    ) -> tuple[NDArray[np.float64], float]:
         """Scores of all candidates, and the lower bound of the optimum over all of them."""
-        known = set(candidates)
-        others = [c for c in active.graph.cliques if c not in known]
-        data = self.data
-        scores, nodes = clique_scores(
-            data.X, data.bias, active.residuals, data.n_labels, [*candidates, *others], self.parity
-        )
+        cliques = with_active(candidates, active)
+        scores, nodes, expected_loss = clique_scores(self.data, residuals, cliques, self.parity)
         largest = float(np.sort(scores)[::-1][: self.budget].sum())
-        return scores[: len(candidates)], scaled_dual(active.expected_loss, 0.5 * (nodes + largest))
+        return scores[: len(candidates)], scaled_dual(expected_loss, 0.5 * (nodes + largest))
 
     def choose(
-        self, active: Active, candidates: Sequence[Clique], scores: NDArray[np.float64], global_dual: float
+        self,
+        active: Active,
+        residuals: AtomResiduals,
+        candidates: Sequence[Clique],
+        scores: NDArray[np.float64],
+        global_dual: float,
     ) -> list[Clique]:
         """Cliques to add, the best first; none if the rule says stop."""
         room = min(self.batch, self.max_cliques - len(active.graph.cliques))
@@ -294,15 +153,14 @@ class Generation:
             return [candidates[k] for k in order[:room] if scores[k] > 0]
         # A score also counts what a clique adds to its single labels: the best ones need not be significant.
         promising = [candidates[k] for k in order[: TESTED_PER_PLACE * room] if scores[k] > 0]
-        data = self.data
-        test = SignificanceTest(data.X, data.bias, active.residuals, self.level / len(candidates), data.seed)
+        test = SignificanceTest(self.data, residuals, self.level / len(candidates))
         return list(islice(filter(test, promising), room))
 
 
-def scaled_dual(linear: float, quadratic: float) -> float:
-    """Return the largest ``t * linear - t**2 * quadratic`` with ``t`` from 0 to 1."""
-    t = min(1.0, linear / (2 * quadratic)) if quadratic > 0 else 1.0
-    return t * linear - t**2 * quadratic
+def with_active(candidates: Sequence[Clique], active: Active) -> list[Clique]:
+    """Return the candidates, and after them the cliques of the model that are none."""
+    known = set(candidates)
+    return [*candidates, *(c for c in active.graph.cliques if c not in known)]
 
 
 def first_shares(eta: NDArray[np.float64], joining: int, budget: int) -> NDArray[np.float64]:
@@ -321,3 +179,13 @@ def without_small(active: Active, share: float) -> CliqueGraph:
     kept = active.eta >= share * active.eta.max()
     cliques = tuple(c for c, keep in zip(active.graph.cliques, kept, strict=True) if keep)
     return replace(active.graph, cliques=cliques)
+
+
+def wrong_labels(active: Active, problem: Problem, bias: float, inference: _core.CliqueInference) -> float:
+    """Share of the known labels of these rows that are predicted wrong."""
+    scores = safe_sparse_dot(problem.X, active.weights[:, :-1].T, dense_output=True) + active.weights[:, -1] * bias
+    y = inference.maximize(np.ascontiguousarray(scores, dtype=np.float64), problem.n_jobs)[0]
+    wrong = y.astype(bool) != problem.labels.positives.toarray().astype(bool)
+    if problem.labels.missing is not None:
+        wrong = wrong[~problem.labels.missing.toarray().astype(bool)]
+    return float(np.mean(wrong))

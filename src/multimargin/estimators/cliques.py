@@ -18,16 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from multimargin import _core
 from multimargin.errors import InputError
-from multimargin.estimators._base import (
-    Interval,
-    MultilabelClassifier,
-    Problem,
-    Solution,
-    StrOptions,
-    constant_labels,
-    row_blocks,
-)
-from multimargin.estimators._certificate import Certificate
+from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
+from multimargin.estimators._certificate import Bounds
+from multimargin.estimators._clique_certifier import CliqueCertifier
+from multimargin.estimators._clique_data import CliqueData
+from multimargin.estimators._clique_frank_wolfe import Active, FrankWolfe, Work, warn_of_scale
 from multimargin.estimators._clique_graph import (
     Clique,
     CliqueGraph,
@@ -36,17 +31,16 @@ from multimargin.estimators._clique_graph import (
     compiled,
     named_cliques,
 )
-from multimargin.estimators._clique_results import CliqueCertificate, CliquePath
-from multimargin.estimators._clique_scores import NO_RESIDUALS
-from multimargin.estimators._clique_smooth import SoftmaxMargin
-from multimargin.estimators._clique_training import (
-    Active,
-    CliqueData,
-    FrankWolfe,
-    Generation,
-    Work,
-    without_small,
+from multimargin.estimators._clique_results import (
+    CliqueCertificate,
+    CliquePath,
+    CliqueSolution,
+    ending_with,
+    networkx_graph,
 )
+from multimargin.estimators._clique_scores import Atoms
+from multimargin.estimators._clique_smooth import SoftmaxMargin
+from multimargin.estimators._clique_training import Generation, with_active, without_small, wrong_labels
 from multimargin.estimators._monitor import Monitor
 from multimargin.labels import write_labels
 from multimargin.model_selection import MultilabelStratifiedShuffleSplit
@@ -54,6 +48,8 @@ from multimargin.model_selection import MultilabelStratifiedShuffleSplit
 __all__ = ["CliqueCertificate", "CliqueClassifier", "CliquePath"]
 
 MOST_EXHAUSTIVE_LABELS = 20
+MOST_CORRECTIONS = 3
+"""So often training goes on where the certifier does not confirm what the solver found."""
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -193,7 +189,8 @@ class CliqueClassifier(MultilabelClassifier):
     With the paper's mean loss, :math:`\lambda = 1 / (C n)`. Without cliques this is one linear SVM per label with the
     weight 2 C: the two states of a label share its norm. Subsets that contain a label unknown in a row do not take
     part in that row. Features should have a comparable scale; dividing standardised features by the square root of
-    their number is a good start.
+    their number is a good start. A warning before training says where C times the squared length of the rows is
+    beyond what converges.
 
     References
     ----------
@@ -360,26 +357,11 @@ class CliqueClassifier(MultilabelClassifier):
     def label_graph_(self) -> Any:
         """Labels and the pairs that share a clique, as a networkx Graph."""
         check_is_fitted(self)
-        try:
-            import networkx as nx
-        except ImportError as error:
-            msg = 'label_graph_ needs networkx: pip install "multimargin[graphs]". cliques_ needs nothing.'
-            raise ImportError(msg) from error
-        graph = nx.Graph()
-        graph.add_nodes_from(self.label_names_.tolist())
-        described = zip(self.cliques_, self.clique_weights_, self.clique_couplings_, strict=True)
-        for clique, weight, coupling in described:
-            for a in range(len(clique)):
-                for b in range(a + 1, len(clique)):
-                    seen = graph.get_edge_data(clique[a], clique[b], {"weight": 0.0})
-                    if weight > seen["weight"]:
-                        graph.add_edge(clique[a], clique[b], weight=float(weight), coupling=float(coupling))
-        return graph
+        return networkx_graph(self.label_names_, self.cliques_, self.clique_weights_, self.clique_couplings_)
 
     def _check_problem(self, problem: Problem) -> None:
         K = problem.labels.n_labels
-        constant, _ = constant_labels(problem.labels)
-        self._fixed = self._fixed_cliques(problem, constant)
+        self._fixed = self._fixed_cliques(problem)
         if self.inference == "exhaustive" and K > MOST_EXHAUSTIVE_LABELS:
             msg = (
                 f"inference='exhaustive' takes at most {MOST_EXHAUSTIVE_LABELS} labels; Y has {K}. Use "
@@ -404,9 +386,9 @@ class CliqueClassifier(MultilabelClassifier):
             )
             raise InputError(msg)
 
-    def _fixed_cliques(self, problem: Problem, constant: NDArray[np.bool_]) -> list[Clique] | None:
+    def _fixed_cliques(self, problem: Problem) -> list[Clique] | None:
         """Cliques of a graph that is not learned."""
-        usable = np.flatnonzero(~constant)
+        usable = np.flatnonzero(~problem.constant)
         if not isinstance(self.graph, str):
             return named_cliques(self.graph, problem.labels)
         if self.graph == "chow-liu":
@@ -425,60 +407,85 @@ class CliqueClassifier(MultilabelClassifier):
             )
             raise InputError(msg)
 
-    def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
+    def _solve(self, problem: Problem, monitor: Monitor) -> CliqueSolution:
         fixed = self._fixed
         del self._fixed
-        constant, _ = constant_labels(problem.labels)
-        data = CliqueData.of(problem, constant, self._bias())
+        data = CliqueData.of(problem, self._bias())
+        if fixed is None or self.loss == "hinge":
+            warn_of_scale(data, float(self.C), int(self.max_iter))
         work = Work(monitor, int(self.max_iter), np.inf if self.time_limit is None else float(self.time_limit))
         last = self._last_solution(data)
         self.path_ = None
-        self._global_dual = np.nan
+        generation = None
         if fixed is None:
-            active = self._learn(problem, data, work, last)
+            generation, active = self._learn(problem, data, work, last)
+            solver = self._last_solver(data, problem, int(self.budget))
         else:
             graph = CliqueGraph(data.n_labels, tuple(fixed), self.features == "parity")
-            active = self._solve_given(problem, data, graph, last, work)
-        self._keep(problem, data, active)
-        return Solution(active.primal, active.dual, work.passes, work.exhausted or active.status, active.oracle_exact)
+            solver = self._last_solver(data, problem, max(len(fixed), 1))
+            active = solver.solve(graph, np.ones(len(fixed)), last, self.tol, work)
+        for correction in range(1, MOST_CORRECTIONS + 2):
+            self._keep(data, active)
+            bounds = self._certify(data, active.start)
+            if bounds.within(self.tol) or work.exhausted is not None or correction > MOST_CORRECTIONS:
+                break
+            active = solver.solve(active.graph, active.eta, active, self.tol / 4**correction, work)
+        self._describe(problem, data, active)
+        global_dual = np.nan
+        if generation is not None and active.start is not None:
+            candidates = with_active(generation.candidates(active), active)
+            global_dual = self._certifier(data).dual(active.start, candidates)
+        status = work.exhausted or active.status
+        dual = np.nan if bounds.dual is None else bounds.dual
+        return CliqueSolution(bounds.primal, dual, work.passes, status, bounds.oracle_exact, global_dual)
 
-    def _solve_given(
-        self, problem: Problem, data: CliqueData, graph: CliqueGraph, last: Active | None, work: Work
-    ) -> Active:
-        shares = np.ones(len(graph.cliques))
+    def _bounds(self, problem: Problem) -> Bounds:
+        data = CliqueData.of(problem, self._bias())
+        shape, last = getattr(self, "_last", None) or (None, None)
+        return self._certify(data, last.start if last and shape == problem.labels.positives.shape else None)
+
+    def _certify(self, data: CliqueData, atoms: Atoms | None) -> Bounds:
+        certifier = self._certifier(data)
         if self.loss == "softmax-margin":
-            return self._softmax(data, graph, shares, last, work)
-        return self._solver(data, problem, max(len(shares), 1)).solve(graph, shares, last, self.tol, work)
+            return certifier.softmax(self.subset_coef_, self.subset_intercept_, float(self.temperature))
+        return certifier.hinge(self.subset_coef_, self.subset_intercept_, atoms)
 
-    def _learn(self, problem: Problem, data: CliqueData, work: Work, last: Active | None) -> Active:
+    def _certifier(self, data: CliqueData) -> CliqueCertifier:
+        """Certifier of the fitted attributes."""
+        column = {name: k for k, name in enumerate(data.labels.names.tolist())}
+        cliques = tuple(tuple(column[name] for name in clique) for clique in self.cliques_)
+        graph = CliqueGraph(data.n_labels, cliques, self.features == "parity")
+        budget = int(self.budget) if self.path_ is not None else max(len(cliques), 1)
+        inference = graph.inference(self.inference, int(self.treewidth_limit))
+        return CliqueCertifier(data, graph, self.clique_shares_, budget, inference)
+
+    def _learn(self, problem: Problem, data: CliqueData, work: Work, last: Active | None) -> tuple[Generation, Active]:
+        generation = self._generation(problem, data, None)
         if self.stopping == "validation":
             Y = problem.labels.positives
             split = MultilabelStratifiedShuffleSplit(1, test_size=self._held_out(Y.shape[0]), random_state=problem.seed)
             rows, held_out = next(split.split(Y, Y))
             part = problem.part(rows)
-            part_data = CliqueData.of(part, constant_labels(part.labels)[0], data.bias)
-            trial = self._generation(part, part_data, problem.part(held_out))
+            trial = self._generation(part, CliqueData.of(part, data.bias), problem.part(held_out))
             _, best = trial.run(work, None)
-            self.path_ = _path(trial)
+            self.path_ = CliquePath.of(trial.rounds)
             active = replace(best, start=None)  # the best graph, to be trained on all rows
-            generation = self._generation(problem, data, None)
             work.grant_last_pass()
         else:
-            generation = self._generation(problem, data, None)
             active, _ = generation.run(work, last)
-            self.path_ = _path(generation)
+            self.path_ = CliquePath.of(generation.rounds)
         if active.start is None or work.exhausted is None:
             active = self._finish(generation, active, work)
         if self.loss == "softmax-margin":
             self._check_sums(active.graph)
-            return self._softmax(data, active.graph, active.eta, active, work)
-        self._global_dual = generation.score(active, generation.candidates(active))[1]
-        return active
+            solver = self._last_solver(data, problem, int(self.budget))
+            active = solver.solve(active.graph, active.eta, active, self.tol, work)
+        return generation, active
 
     def _generation(self, training: Problem, data: CliqueData, held_out: Problem | None) -> Generation:
         return Generation(
             data=data,
-            solver=self._solver(data, training, int(self.budget)),
+            solver=self._frank_wolfe(data, training, int(self.budget)),
             budget=int(self.budget),
             batch=int(self.batch or max(self.budget, data.n_labels // 10)),
             max_cliques=int(max(45, 2 * data.n_labels) if self.max_cliques is None else self.max_cliques),
@@ -504,20 +511,21 @@ class CliqueClassifier(MultilabelClassifier):
             active = solver.solve(kept, eta, active, self.tol, work)
         return active
 
-    def _solver(self, data: CliqueData, problem: Problem, budget: int) -> FrankWolfe:
+    def _frank_wolfe(self, data: CliqueData, problem: Problem, budget: int) -> FrankWolfe:
         return FrankWolfe(data, problem.rows(), budget, self.inference, int(self.treewidth_limit))
 
-    def _softmax(
-        self, data: CliqueData, graph: CliqueGraph, eta: NDArray[np.float64], last: Active | None, work: Work
-    ) -> Active:
-        solver = SoftmaxMargin(data, float(self.temperature), self.inference, int(self.treewidth_limit))
-        return solver.solve(graph, eta, last, self.tol, work)
+    def _last_solver(self, data: CliqueData, problem: Problem, budget: int) -> FrankWolfe | SoftmaxMargin:
+        """Solver of the problem whose solution is returned."""
+        if self.loss == "softmax-margin":
+            return SoftmaxMargin(data, float(self.temperature), self.inference, int(self.treewidth_limit))
+        return self._frank_wolfe(data, problem, budget)
 
     def _last_solution(self, data: CliqueData) -> Active | None:
         """Where a warm start begins."""
-        if not self.warm_start or getattr(self, "_last", None) is None:
+        kept = getattr(self, "_last", None)
+        if not self.warm_start or kept is None:
             return None
-        _, last = self._last
+        last: Active = kept[1]
         cliques = last.graph.cliques
         if self.max_cliques is not None and len(cliques) > self.max_cliques:
             largest = np.sort(np.argsort(-last.eta, kind="stable")[: self.max_cliques])
@@ -526,36 +534,29 @@ class CliqueClassifier(MultilabelClassifier):
         share = dict(zip(last.graph.cliques, last.eta, strict=True))
         return replace(last, graph=graph, eta=np.array([share[c] for c in cliques]))
 
-    def _keep(self, problem: Problem, data: CliqueData, active: Active) -> None:
-        names = problem.labels.names.tolist()
-        graph = active.graph
-        W = active.weights
-        self.subsets_ = list(graph.subsets)
-        self.subset_coef_ = np.ascontiguousarray(W[:, :-1])
-        self.subset_intercept_ = W[:, -1] * data.bias
-        self.cliques_ = [tuple(names[k] for k in clique) for clique in graph.cliques]
+    def _keep(self, data: CliqueData, active: Active) -> None:
+        names = data.labels.names.tolist()
+        self.subsets_ = list(active.graph.subsets)
+        self.subset_coef_ = np.ascontiguousarray(active.weights[:, :-1])
+        self.subset_intercept_ = active.weights[:, -1] * data.bias
+        self.cliques_ = [tuple(names[k] for k in clique) for clique in active.graph.cliques]
         self.clique_shares_ = active.eta
-        kappa = graph.kappa(active.eta)
-        squares = np.einsum("td,td->t", W, W) / np.maximum(kappa, 1e-300) ** 2
-        self.clique_weights_ = active.eta * np.sqrt(graph.scores(squares))
+
+    def _describe(self, problem: Problem, data: CliqueData, active: Active) -> None:
+        """Keep what tells of the cliques, and where a warm start begins."""
+        graph = active.graph
+        self.clique_weights_ = graph.norms(active.weights, active.eta)
         own = [graph.positions[c] for c in graph.cliques]
         couplings = safe_sparse_dot(data.X, self.subset_coef_[own].T, dense_output=True) + self.subset_intercept_[own]
         self.clique_couplings_, self.clique_coupling_spreads_ = couplings.mean(axis=0), couplings.std(axis=0)
-        if self.warm_start:
-            self._last = problem.labels.positives.shape, replace(active, residuals=NO_RESIDUALS)
+        self._last = (problem.labels.positives.shape, active) if self.warm_start else None
+
+    def _finish_fit(self, problem: Problem, monitor: Monitor, solution: Solution) -> None:
+        super()._finish_fit(problem, monitor, solution)
+        self.history_ = ending_with(self.history_, solution, monitor.elapsed)
 
     def _certificate(self, solution: Solution) -> CliqueCertificate:
-        active = Certificate.of(solution.primal, solution.dual, self.tol, solution.oracle_exact)
-        over_all = Certificate.of(solution.primal, self._global_dual, self.tol)
-        del self._global_dual
-        by_gap = self.stopping == "gap" and not np.isnan(over_all.dual)
-        converged = over_all.converged if by_gap else active.converged
-        return CliqueCertificate(
-            **{**vars(active), "converged": converged},
-            global_dual=over_all.dual,
-            global_gap=over_all.gap,
-            global_relative_gap=over_all.relative_gap,
-        )
+        return CliqueCertificate.of_solution(solution, self.tol, self.stopping == "gap")
 
     def _warn_unless_converged(self, solution: Solution) -> None:
         certificate = self.certificate_
@@ -614,28 +615,5 @@ class CliqueClassifier(MultilabelClassifier):
     def _wrong_labels(self, active: Active, training: Problem, held_out: Problem | None) -> tuple[float, float]:
         """Share of wrong labels on the rows trained on, and on the rows held out."""
         inference = active.graph.inference(self.inference, int(self.treewidth_limit))
-        shares = []
-        for problem in (training, held_out):
-            if problem is None:
-                shares.append(np.nan)
-                continue
-            scores = safe_sparse_dot(problem.X, active.weights[:, :-1].T, dense_output=True)
-            scores = np.ascontiguousarray(scores + active.weights[:, -1] * self._bias(), dtype=np.float64)
-            y = inference.maximize(scores, problem.n_jobs)[0]
-            wrong = y.astype(bool) != problem.labels.positives.toarray().astype(bool)
-            if problem.labels.missing is not None:
-                wrong = wrong[~problem.labels.missing.toarray().astype(bool)]
-            shares.append(float(np.mean(wrong)))
-        return shares[0], shares[1]
-
-
-def _path(generation: Generation) -> CliquePath:
-    rounds = generation.rounds
-    return CliquePath(
-        n_cliques=np.array([r.n_cliques for r in rounds]),
-        primal=np.array([r.primal for r in rounds]),
-        dual=np.array([r.dual for r in rounds]),
-        global_dual=np.array([r.global_dual for r in rounds]),
-        training_loss=np.array([r.training_loss for r in rounds]),
-        validation_loss=np.array([r.validation_loss for r in rounds]),
-    )
+        seen = wrong_labels(active, training, self._bias(), inference)
+        return seen, np.nan if held_out is None else wrong_labels(active, held_out, self._bias(), inference)
