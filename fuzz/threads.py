@@ -1,0 +1,110 @@
+"""Everything that takes n_jobs, with two threads, alone and beside itself in another Python thread.
+
+    make -C fuzz/sanitize thread      under ThreadSanitizer, which ends the run with an error where threads clash
+
+Alone and with one thread the numbers must be the same to the bit; a difference is an error, too.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from multimargin import (
+    CalibratedSeparationClassifier,
+    CliqueClassifier,
+    KernelM3L,
+    LinearM3L,
+    OutputKernelClassifier,
+    SubmodularClassifier,
+    certify,
+)
+from multimargin.priors import LowRankPrior
+
+N_ROWS, N_FEATURES, N_LABELS = 260, 12, 6
+
+
+def problem() -> tuple[np.ndarray, np.ndarray]:
+    """Rows and labels; some labels are unknown."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, N_FEATURES)) / np.sqrt(N_FEATURES)
+    noise = rng.normal(size=(N_ROWS, N_LABELS)) + rng.normal(size=(N_ROWS, 1))
+    Y = (X @ rng.normal(size=(N_FEATURES, N_LABELS)) + 0.5 * noise > 0.3).astype(float)
+    Y[rng.random(Y.shape) < 0.05] = np.nan
+    return X, Y
+
+
+def models() -> dict[str, Any]:
+    """Return a model for every threaded path."""
+    R = 0.5 * np.eye(N_LABELS) + 0.5
+    F = np.random.default_rng(1).normal(size=(N_LABELS, 2))
+    return {
+        "linear": LinearM3L(),
+        "linear, Newton": LinearM3L(C=10.0, tol=1e-6),
+        "linear, coupled": LinearM3L(prior=R),
+        "linear, coupled Newton": LinearM3L(C=10.0, prior=R, tol=1e-6),
+        "linear, low rank": LinearM3L(prior=LowRankPrior(F)),
+        "linear, prior margins": LinearM3L(prior=0.9 * np.eye(N_LABELS) + 0.1 / N_LABELS, loss="prior"),
+        "kernel": KernelM3L(),
+        "kernel, double": KernelM3L(kernel="laplacian", tol=1e-6),
+        "kernel, some rows held": KernelM3L(kernel="poly", cache_size=0.1),
+        "kernel, coupled": KernelM3L(prior=R),
+        "submodular": SubmodularClassifier(pairs=1.0, pair_scale=30.0),
+        "submodular, held-out offset": SubmodularClassifier(pairs=0, offset="cv"),
+        "submodular, bundle": SubmodularClassifier(solver="bundle", max_iter=30),
+        "cliques": CliqueClassifier(max_order=3, stopping="limit", max_cliques=6),
+        "cliques, full": CliqueClassifier(graph="full", inference="branch-and-bound"),
+        "cliques, messages": CliqueClassifier(graph="full", inference="mplp", max_iter=20),
+        "cliques, softmax": CliqueClassifier(graph="chow-liu", loss="softmax-margin", max_iter=50),
+        "separation, rows": CalibratedSeparationClassifier(solver="rows", max_iter=300),
+        "separation, interior": CalibratedSeparationClassifier(solver="interior"),
+        "separation, kernel": OutputKernelClassifier(kernel="rbf", max_iter=100),
+        "separation, alternating": OutputKernelClassifier(solver="admm", max_iter=50),
+    }
+
+
+def answers(model: Any, X: Any, Y: Any) -> list[Any]:
+    """Train a copy, certify and use it."""
+    model = clone(model).set_params(random_state=0).fit(X, Y)
+    bounds = [model.certificate_.primal, model.certificate_.dual]
+    if not isinstance(model, CliqueClassifier):
+        bounds.append(certify(model, X, Y).primal)
+    proba = [model.predict_proba(X)] if hasattr(model, "predict_proba") else []
+    return [*bounds, model.decision_function(X), model.predict(X), *proba]
+
+
+def same(a: list[Any], b: list[Any]) -> bool:
+    """Whether two lists of answers are equal to the bit."""
+    return all(np.array_equal(p, q) for p, q in zip(a, b, strict=True))
+
+
+def main() -> int:
+    """Try every path; return the exit code."""
+    warnings.simplefilter("ignore")
+    X, Y = problem()
+    layouts: list[Callable[[Any], Any]] = [np.asarray, sp.csr_array, np.float32, lambda X: sp.csr_array(np.float32(X))]
+    differences = 0
+    for k, (name, model) in enumerate(models().items()):
+        began = time.monotonic()
+        layout = layouts[k % len(layouts)]
+        alone = answers(model.set_params(n_jobs=1), layout(X), Y)
+        model.set_params(n_jobs=2)
+        with ThreadPoolExecutor(2) as pool:
+            beside = list(pool.map(lambda _, model=model, X=layout(X): answers(model, X, Y), range(2)))
+        equal = all(same(alone, answer) for answer in beside)
+        differences += not equal
+        print(f"{name}: {'the same' if equal else 'OTHER NUMBERS'}, {time.monotonic() - began:.1f} s", flush=True)
+    print(f"{len(models())} paths with two threads, {differences} with other numbers than with one")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
