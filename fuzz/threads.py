@@ -54,9 +54,9 @@ def models() -> dict[str, tuple[tuple[int, int], Any]]:
     R, F = prior(LINEAR[1]), np.random.default_rng(1).normal(size=(LINEAR[1], 2))
     return {
         "linear": (LINEAR, LinearM3L()),
-        "linear, Newton": (LINEAR, LinearM3L(C=10.0, tol=1e-6)),
+        "linear, Newton": (LINEAR, LinearM3L(C=10.0, tol=1e-5)),
         "linear, coupled": (LINEAR, LinearM3L(prior=R)),
-        "linear, coupled Newton": (LINEAR, LinearM3L(C=10.0, prior=R, tol=1e-6)),
+        "linear, coupled Newton": (LINEAR, LinearM3L(C=10.0, prior=R, tol=1e-4)),
         "linear, low rank": (LINEAR, LinearM3L(prior=LowRankPrior(F))),
         "linear, prior margins": (LINEAR, LinearM3L(prior=R, loss="prior")),
         "kernel": (KERNEL, KernelM3L()),
