@@ -3,12 +3,35 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*.hpp core/*/*.hpp bindings/*)
 
-.PHONY: demo test lint format bench docs clean
+SECONDS ?= 60
+SEED := $(or $(SEED),$(shell date +%s))
+CLANG ?= clang++
+
+.PHONY: demo test fuzz sanitize lint format bench docs clean
 demo: .venv/installed
 	$(BIN)/multimargin demo
 
 test: .venv/developer
 	$(BIN)/python -m pytest -n 2
+
+# Random attacks, SECONDS in all: on readers, model files, estimators and, with clang, the native readers.
+fuzz: SHARE = $(shell expr $(SECONDS) / 4)
+fuzz: .venv/developer
+	@echo "make fuzz SECONDS=$(SECONDS) SEED=$(SEED)"
+	@code=0; \
+	for attack in readers model_files estimators; do \
+	    echo "-- $$attack"; $(BIN)/python fuzz/$$attack.py --seconds $(SHARE) --seed $(SEED) || code=1; \
+	done; \
+	echo "-- native readers"; \
+	if command -v $(CLANG) > /dev/null; then \
+	    $(MAKE) -C fuzz/text run CLANG=$(CLANG) SECONDS=$$(expr $(SHARE) / 4) SEED=$(SEED) || code=1; \
+	else echo "left out: there is no $(CLANG)"; fi; \
+	exit $$code
+
+# The native core with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer.
+sanitize: .venv/developer
+	$(MAKE) -C fuzz/sanitize address
+	$(MAKE) -C fuzz/sanitize thread
 
 lint: .venv/developer
 	$(BIN)/ruff check

@@ -2,9 +2,11 @@
 // Instruction sets. A hot function marked MULTIMARGIN_SIMD is compiled for a plain x86-64, for AVX2 + FMA and for
 // AVX-512; the loader picks one on the running machine. Everything it calls must be MULTIMARGIN_INLINE, so that
 // the callee is compiled for the same instruction set. Elsewhere the macro is empty and the code is portable.
-// A MULTIMARGIN_SIMD function must not throw, nor allocate: g++ assumes that a dispatched call cannot.
+// A MULTIMARGIN_SIMD function must not throw, nor allocate: g++ assumes that a dispatched call cannot. Sanitizers do
+// without: what picks the instruction set runs before they are ready.
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define MULTIMARGIN_SIMD __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define MULTIMARGIN_SIMD

@@ -31,10 +31,24 @@ class Case:
         on, off = (self.known & (self.sign > 0)).any(axis=0), (self.known & (self.sign < 0)).any(axis=0)
         return ~(on & off)
 
-    def costs(self, C: float) -> np.ndarray:
+    @property
+    def truth(self) -> np.ndarray:
+        """Y as 0, 1 and NaN."""
+        return np.where(self.known, self.sign > 0, np.nan)
+
+    @property
+    def row_weight(self) -> np.ndarray:
+        """One weight per row, where ``sample_weight`` has no more."""
+        return np.ones(len(self.sign)) if self.sample_weight is None else np.asarray(self.sample_weight, float)
+
+    def costs(self, C: float, class_weight: Any = None) -> np.ndarray:
         """C times the weights, 0 where nothing is known."""
-        weight = np.ones(len(self.sign)) if self.sample_weight is None else np.asarray(self.sample_weight, float)
+        weight = self.row_weight
         weight = weight[:, None] if weight.ndim == 1 else weight
+        if class_weight == "balanced":
+            on, off = (self.known & (self.sign > 0)).sum(axis=0), (self.known & (self.sign < 0)).sum(axis=0)
+            own = np.where(self.sign > 0, on, off)
+            weight = weight * (on + off) / (2.0 * np.maximum(own, 1))
         return C * weight * np.ones_like(self.sign) * self.known
 
 

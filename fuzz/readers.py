@@ -7,7 +7,6 @@ this process, with warnings as errors. Everything but a sound table or an InputE
 path printed, and the exit code is 1. A case depends on the seed and its number alone; after a crash of the whole
 process its file is ``current.*`` in the folder printed first.
 """
-# ruff: noqa: T201
 
 import argparse
 import faulthandler

@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from recompute import label_pairs, rank_svm
 
 from multimargin import certify
 from multimargin.baselines import RankSVM
@@ -34,36 +35,6 @@ def optimum(X, Y, C, bias):
     return problem.value
 
 
-def pairs(Y):
-    for i, y in enumerate(Y):
-        on, off = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
-        for k in on:
-            for n in off:
-                yield i, k, n, 1.0 / (len(on) * len(off))
-
-
-def recomputed(model, X, Y, cost, alpha):
-    """Primal value of the decisions, dual value of clipped variables, and the size of rounding, pair by pair."""
-    bias = model.intercept_scaling if model.fit_intercept else 0.0
-    varies = np.array([{0.0, 1.0} <= set(column) for column in Y.T])
-    Y = Y[:, varies]
-    X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
-    w = model.coef_[varies].astype(np.float64)
-    b = model.intercept_[varies].astype(np.float64)
-    w, b = w - w.sum(axis=0) / len(w), b - b.sum() / len(b)
-    scores = X @ w.T + b
-    primal = 0.5 * np.sum(w**2) + (0.5 * np.sum((b / bias) ** 2) if bias else 0.0)
-    V, total, rounding = np.zeros((Y.shape[1], X.shape[1] + 1)), 0.0, 0.0
-    for (i, k, n, share), a in zip(pairs(Y), alpha, strict=True):
-        primal += cost[i] * share * max(0.0, 1 - scores[i, k] + scores[i, n])
-        rounding += cost[i] * share * np.abs(X[i]) @ (np.abs(w[k]) + np.abs(w[n]))
-        a = min(max(a, 0.0), cost[i] * share)
-        V[k] += a * np.append(X[i], bias)
-        V[n] -= a * np.append(X[i], bias)
-        total += a
-    return primal, total - 0.5 * np.sum(V**2), 1e-13 * rounding
-
-
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_certificates_are_those_of_the_data(rng, monkeypatch, container, dtype):
@@ -83,7 +54,7 @@ def test_certificates_are_those_of_the_data(rng, monkeypatch, container, dtype):
             warnings.simplefilter("ignore")
             model.fit(X, Y, weight)
         stated = model.certificate_
-        expected = recomputed(model, X, Y, model.C * weight, kept[-1])
+        expected = rank_svm(model, X, Y, model.C * weight, kept[-1])
         assert stated.primal == pytest.approx(expected[0], rel=1e-8, abs=expected[2])
         assert stated.dual == pytest.approx(expected[1], rel=1e-8, abs=1e-9 * stated.primal)
         assert stated.gap >= -1e-9 * stated.primal
@@ -94,7 +65,7 @@ def test_certificates_are_those_of_the_data(rng, monkeypatch, container, dtype):
 def test_dual_variables_are_moved_between_their_bounds(rng):
     X, Y = make_problem(rng)
     problem = RankProblem(X, 2.0, sp.csr_array(Y), sp.csr_array(1 - Y), np.ones(len(X)))
-    count = len(list(pairs(Y)))
+    count = len(list(label_pairs(Y)))
     inside = np.concatenate([np.full(len(on) * len(off), bound) for _, on, off, bound in problem.pairs()])
     assert problem.dual(inside) == pytest.approx(problem.dual(inside + 7.0), rel=1e-12)
     assert problem.dual(np.full(count, -1.0)) == 0.0

@@ -5,15 +5,14 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from recompute import LABEL_KERNEL, separation
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier, certify, load, save
 from multimargin.errors import FitError, InputError
-from multimargin.label_kernels import Polynomial, label_atoms
 
 BOTH = [CalibratedSeparationClassifier, OutputKernelClassifier]
-WEIGHTS = (0.6, 0.9)
 
 
 def make_problem(rng, n=24, d=4, n_labels=4):
@@ -26,96 +25,6 @@ def silently(model, *data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(*data)
-
-
-def pair_features(sets):
-    """Label features of 0.6 n + 0.9 n^2: labels, and pairs of labels."""
-    pairs = [sets[:, a] * sets[:, b] for a in range(sets.shape[1]) for b in range(a)]
-    return np.sqrt(sum(WEIGHTS)) * sets, np.sqrt(2 * WEIGHTS[1]) * np.array(pairs).reshape(-1, len(sets)).T
-
-
-def recomputed(model, X, Y, weight):
-    """Primal and dual value, and the size of rounding in them, in plain NumPy: explicit label features, no blocks."""
-    X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
-    varies = np.array([{0.0, 1.0} <= set(column) for column in Y.T])
-    Y = Y[:, varies]
-    rows = (weight > 0) & ~np.isnan(Y).all(axis=1)
-    bias = model.intercept_scaling if model.fit_intercept else 0.0
-    Y, cost, Z = Y[rows], model.C * weight[rows], X[rows]
-    linear = model.kernel == "linear"
-    K = {
-        "linear": lambda: np.eye(Z.shape[1]),
-        "precomputed": lambda: Z[:, rows],
-        "rbf": lambda: rbf_kernel(Z, gamma=0.2),
-    }
-    K = K[model.kernel]()  # inner products of coefficients: of features, or of rows
-    values = Z if linear else K
-    unit = isinstance(model, CalibratedSeparationClassifier)
-    positive, negative = Y == 1, Y == 0
-    if unit:
-        sets, a = np.eye(Y.shape[1]), np.ones(Y.shape[1])
-        single, pairs = sets, np.zeros((len(sets), 0))
-    else:
-        sets = label_atoms(sp.csr_array(positive), sp.csr_array(negative), Polynomial(WEIGHTS)).sets.toarray()
-        single, pairs = pair_features(sets)
-        everything = np.vstack([np.eye(Y.shape[1]), positive, negative])
-        m = np.concatenate([np.ones(Y.shape[1]), weight[rows], weight[rows]])
-        common = sets @ everything.T
-        a = (WEIGHTS[0] * common + WEIGHTS[1] * common**2) @ m / (weight[rows].sum() + 1)
-
-    def expanded(coef):
-        if linear:
-            return coef.astype(np.float64)
-        full = np.zeros((len(X), coef.shape[1]))
-        full[model.support_] = coef
-        return full[rows]
-
-    def value_of(coef, constant):
-        return values @ coef + constant
-
-    def norm_of(coef, constant):
-        return np.sum(coef * (K @ coef)) + (np.sum((constant / bias) ** 2) if bias else 0.0)
-
-    reference, u0 = expanded(model.threshold_coef_[:, None]), np.array([model.threshold_intercept_])
-    decision = expanded((model.coef_.T if linear else model.dual_coef_)[:, varies])
-    scale = 1.0 if unit or model.rule == "paper" else a[: Y.shape[1]]
-    length = 1.0 if unit else np.sqrt(sum(WEIGHTS))
-    labels, l0 = scale * (decision + reference) / length, scale * (model.intercept_[varies] + u0) / length
-    of_pairs, p0 = np.zeros((len(K), 0)), np.zeros(0)
-    if not unit:
-        larger = pairs[Y.shape[1] :] / a[Y.shape[1] :, None]
-        if hasattr(model, "set_coef_"):
-            of_pairs, p0 = model.set_coef_.T @ larger, model.set_intercept_ @ larger
-        else:
-            B = model.set_dual_coef_.toarray()[rows] @ larger
-            of_pairs, p0 = (Z.T @ B if linear else B), bias**2 * B.sum(axis=0)
-    scores = value_of(labels, l0) @ (single / a[:, None]).T + value_of(of_pairs, p0) @ (pairs / a[:, None]).T
-    U = scores - value_of(reference, u0)
-    within = positive @ sets.T == sets.sum(axis=1)
-    without = negative @ sets.T == sets.sum(axis=1)
-    loss = np.maximum(0, np.where(within, 1 - U, 0).max(axis=1)) + np.maximum(
-        0, np.where(without, 1 + U, 0).max(axis=1)
-    )
-    primal = 0.5 * (norm_of(labels, l0) + norm_of(of_pairs, p0) + norm_of(reference, u0)) + cost @ loss
-    size = np.abs(values) @ (np.abs(labels).sum(axis=1) + np.abs(of_pairs).sum(axis=1) + np.abs(reference[:, 0]))
-
-    D = model._dual[0].D.toarray()
-    assert np.all(D[~within] <= 0)
-    assert np.all(D[~without] >= 0)
-    for side in (D, -D):
-        assert np.all(np.maximum(side, 0).sum(axis=1) <= cost * (1 + 1e-12))
-
-    def dual_norm(B):
-        return norm_of(Z.T @ B if linear else B, bias**2 * B.sum(axis=0))
-
-    parts = [D @ (single / a[:, None]), D @ (pairs / a[:, None]), D.sum(axis=1, keepdims=True)]
-    dual = np.abs(D).sum() - 0.5 * sum(map(dual_norm, parts))
-    rounding = 0.0  # of D'KDR; the certifier counts it against itself
-    if not linear:
-        R = (single / a[:, None]) @ (single / a[:, None]).T + (pairs / a[:, None]) @ (pairs / a[:, None]).T + 1
-        v = np.sqrt(np.maximum(np.diag(K) + bias**2, 0)) @ np.abs(D)
-        rounding = 2.3e-16 * v @ R @ v
-    return primal, dual, 1e-13 * float(cost @ size), rounding + 1e-13 * float(np.abs(D).sum())
 
 
 @pytest.mark.parametrize("Estimator", BOTH)
@@ -135,7 +44,7 @@ def test_certificates_are_those_of_the_data(rng, Estimator, kernel, solver):
         weight[0] = 1.0
         X = X.astype([np.float64, np.float32][int(rng.integers(2))])
         X = sp.csr_array(X) if rng.random() < 0.5 else X
-        options = {"weights": WEIGHTS, "rule": ["paper", "consistent"][case % 2]} if Estimator is BOTH[1] else {}
+        options = {"weights": LABEL_KERNEL, "rule": ["paper", "consistent"][case % 2]} if Estimator is BOTH[1] else {}
         model = Estimator(
             C=10 ** rng.uniform(-4, 4),
             kernel=kernel,
@@ -158,7 +67,7 @@ def test_certificates_are_those_of_the_data(rng, Estimator, kernel, solver):
         assert stated.gap >= -1e-9 * stated.primal
         assert stated.converged == (-1e-9 <= stated.relative_gap <= model.tol)
         if model.n_atoms_:
-            primal, dual, *rounding = recomputed(model, X, Y, weight)
+            primal, dual, *rounding = separation(model, X, Y, weight)
             assert stated.primal == pytest.approx(primal, rel=1e-8, abs=rounding[0])
             assert stated.dual == pytest.approx(dual, rel=1e-8, abs=rounding[1] + 1e-9 * primal)
 
@@ -192,7 +101,7 @@ def test_a_model_too_coarse_in_single_precision_is_kept_in_double(rng):
     K = (1e7 * rbf_kernel(X, gamma=0.5)).astype(np.float32)
     model = silently(CalibratedSeparationClassifier(kernel="precomputed", warm_start=True, random_state=0), K, Y)
     assert model.dual_coef_.dtype == np.float64
-    assert model.certificate_.primal == pytest.approx(recomputed(model, K, Y, np.ones(60))[0], rel=1e-8)
+    assert model.certificate_.primal == pytest.approx(separation(model, K, Y, np.ones(60))[0], rel=1e-8)
     easy = CalibratedSeparationClassifier(random_state=0).fit(X.astype(np.float32), Y)
     assert easy.coef_.dtype == np.float32
 

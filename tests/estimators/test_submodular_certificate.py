@@ -1,11 +1,12 @@
 """The certificate of SubmodularClassifier against plain NumPy: every label set is listed."""
 
 import warnings
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from recompute import ListedSets
 
 from multimargin import SubmodularClassifier, _core, certify
 from multimargin.estimators import submodular
@@ -38,68 +39,6 @@ def random_problem(rng, n=12, d=3):
     return (sp.csr_array(X) if rng.integers(2) else X), Y, weight, parameters
 
 
-class Listed:
-    """The problem of a fitted model, with all its label sets."""
-
-    def __init__(self, model, X, Y, weight):
-        self.X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
-        known = ~np.isnan(Y)
-        one_valued = np.array([len(np.unique(y[k])) < 2 for y, k in zip(Y.T, known.T, strict=True)])
-        weight = np.ones(len(Y)) if weight is None else weight
-        self.cost = model.C * weight
-        on, there = np.where(known, Y, 0.0), known.astype(float)
-        a, b = model.pairs_.T
-        together = (weight @ (on[:, a] * on[:, b])) / np.maximum(weight @ (there[:, a] * there[:, b]), 1e-300)
-        self.factor = model.pair_scale * together
-        self.known = known & ~one_valued
-        self.truth = np.where(self.known, on, 0.0)
-        self.free = ~one_valued
-        self.bias = model.intercept_scaling if model.fit_intercept else 0.0
-        self.a, self.b, self.loss = a, b, model.loss
-
-    def losses(self, n, sets):
-        truth = self.truth[n]
-        if self.loss == "hamming":
-            return np.abs(sets - truth).sum(axis=1)
-        total = sets.sum(axis=1) + truth.sum()
-        return np.where(total > 0, 1 - 2 * (sets @ truth) / np.maximum(total, 1), 0.0)
-
-    def both(self, sets):
-        return sets[:, self.a] * sets[:, self.b]
-
-    def primal(self, model):
-        coef, intercept = model.coef_[self.free], model.intercept_[self.free]
-        theta = np.divide(model.pair_coef_, self.factor, where=self.factor > 0, out=np.zeros_like(self.factor))
-        value = 0.5 * (np.sum(coef**2) + np.sum(theta**2))
-        if self.bias:
-            value += 0.5 * np.sum((intercept / self.bias) ** 2)
-        for n, x in enumerate(self.X):
-            u = model.coef_ @ x + model.intercept_
-            sets = np.array(list(product(*[(0.0, 1.0) if k else (0.0,) for k in self.known[n]])))
-            own = self.truth[n : n + 1]
-            scores = sets @ u + self.both(sets) @ model.pair_coef_ + self.losses(n, sets)
-            value += self.cost[n] * (scores.max() - (own @ u + self.both(own) @ model.pair_coef_)[0])
-        return value
-
-    def dual(self, planes):
-        row, weight, offsets, labels = planes
-        features = np.column_stack([self.X, np.full(len(self.X), self.bias)])
-        theta, v, loss = np.zeros((self.truth.shape[1], features.shape[1])), np.zeros(len(self.factor)), 0.0
-        assert np.all(weight >= 0)
-        assert np.all(np.bincount(row, weight, len(self.X)) <= 1 + 1e-12)
-        for k, n in enumerate(row):
-            y = np.zeros((1, self.truth.shape[1]))
-            y[0, labels[offsets[k] : offsets[k + 1]]] = 1.0
-            assert not np.any(y[0, ~self.known[n]])
-            amount, own = self.cost[n] * weight[k], self.truth[n : n + 1]
-            loss += amount * self.losses(n, y)[0]
-            theta += amount * np.outer(own - y, features[n])
-            v += amount * self.factor * (self.both(own) - self.both(y))[0]
-        squares = np.sum(theta**2) + np.sum(np.maximum(v, 0) ** 2)
-        way = min(1.0, loss / squares) if squares > 0 else 1.0
-        return way * loss - 0.5 * way**2 * squares
-
-
 def check(certificate, primal, dual, tol):
     assert certificate.primal == pytest.approx(primal, rel=ROUNDING)
     if dual is not None:
@@ -116,7 +55,7 @@ def test_bounds_are_those_of_the_model_and_its_dual_variables(seed):
     for _ in range(12):
         X, Y, weight, parameters = random_problem(rng)
         model = SubmodularClassifier(**parameters, max_iter=60, random_state=0, warm_start=True).fit(X, Y, weight)
-        listed = Listed(model, X, Y, weight)
+        listed = ListedSets(model, X, Y, weight)
         check(model.certificate_, listed.primal(model), listed.dual(model._planes[1]), model.tol)
         assert certify(model, X, Y, weight) == model.certificate_
         assert (model.history_.primal[-1], model.history_.dual[-1]) == (
@@ -133,7 +72,7 @@ def test_bounds_of_the_bundle_solvers(rng, solver):
         parameters["C"] = min(parameters["C"], 1.0)
         X = X / max(abs(X).max(), 1e-300)
         model = SubmodularClassifier(**parameters, solver=solver, max_iter=60).fit(X, Y, weight)
-        primal = Listed(model, X, Y, weight).primal(model)
+        primal = ListedSets(model, X, Y, weight).primal(model)
         check(model.certificate_, primal, None, model.tol)
         optimum = SubmodularClassifier(**parameters, tol=1e-7, max_iter=3000).fit(X, Y, weight).certificate_
         assert model.certificate_.dual <= optimum.primal * (1 + ROUNDING)
@@ -155,7 +94,7 @@ def test_a_changed_model_or_changed_dual_variables_are_found_out(rng):
     model._planes = shape, (row, weight, offsets, labels)
     model.coef_[1, 2] += 0.5
     changed = certify(model, X, Y)
-    assert changed.primal == pytest.approx(Listed(model, X, Y, None).primal(model), rel=ROUNDING)
+    assert changed.primal == pytest.approx(ListedSets(model, X, Y, None).primal(model), rel=ROUNDING)
     assert changed.primal > best.primal
     assert not changed.converged
 
@@ -165,7 +104,7 @@ def test_published_oracle_has_the_objective_of_the_exact_one(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = SubmodularClassifier(pairs=1.0, pair_scale=10.0, oracle="paper", warm_start=True, tol=1e-4).fit(X, Y)
-    listed = Listed(model, X, Y, None)
+    listed = ListedSets(model, X, Y, None)
     assert model.certificate_.primal == pytest.approx(listed.primal(model), rel=ROUNDING)
     assert model.certificate_.dual == pytest.approx(listed.dual(model._planes[1]), rel=ROUNDING)
     assert certify(model, X, Y) == model.certificate_

@@ -259,7 +259,7 @@ def linear_certifier(
         Z[:, -1] *= 1 / bias if bias else 0.0
         return forms.inverse_square(Z), forms.square(V)
 
-    targets = prior_targets(problem) if prior_margins else None
+    targets = prior_targets(problem) if prior_margins and forms is not None else None
     return problem.exact_costs.native(), targets, None if forms is None else quadratic
 
 
