@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from sklearn.base import clone
+from threadpoolctl import threadpool_info
 
 from multimargin.estimators import REGISTRY
+from multimargin.grams import one_blas_thread
 
 ESTIMATORS = list(REGISTRY.values())
 
@@ -122,3 +124,30 @@ def test_an_exception_in_a_worker_pool_is_that_of_the_fit(Estimator, problem):
     with ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(Estimator(callback=fail, n_jobs=2).fit, X, Y) for _ in range(3)]
         assert all(isinstance(future.exception(), ZeroDivisionError) for future in futures)
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_the_limit_of_blas_threads_outlives_the_fit_that_set_it():
+    """The first of two enters and leaves while the second is inside."""
+    before, entered, left, seen = blas_threads(), threading.Event(), threading.Event(), []
+
+    def second():
+        assert entered.wait(60)
+        with one_blas_thread:
+            first_may_leave.set()
+            assert left.wait(60)
+            seen.append(blas_threads())
+
+    first_may_leave = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(second)
+        with one_blas_thread:
+            entered.set()
+            assert first_may_leave.wait(60)
+        left.set()
+        waiting.result()
+    assert seen == [{1}]
+    assert blas_threads() == before

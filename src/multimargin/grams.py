@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
 from multimargin.kernels import Kernel
 
-__all__ = ["BLOCK_BYTES", "for_blocks", "gram_factor", "gram_matrix", "gram_rows"]
+__all__ = ["BLOCK_BYTES", "for_blocks", "gram_factor", "gram_matrix", "gram_rows", "one_blas_thread"]
 
 BLOCK_BYTES = 32 * 2**20
 GRAM_BLOCK_ROWS = 128
@@ -63,7 +64,7 @@ def gram_rows(kernel: Kernel, X: Any, n_jobs: int) -> Callable[[NDArray[np.int32
 
 def for_blocks(task: Callable[[slice], None], blocks: Iterator[slice], n_jobs: int) -> None:
     """Run a task on every block, on ``n_jobs`` threads, with BLAS on one: the bits do not depend on ``n_jobs``."""
-    with one_blas_thread():
+    with one_blas_thread:
         if n_jobs == 1:
             for block in blocks:
                 task(block)
@@ -76,11 +77,29 @@ def for_blocks(task: Callable[[slice], None], blocks: Iterator[slice], n_jobs: i
             pool.shutdown(cancel_futures=True)
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS from starting threads of its own."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
+class _OneBlasThread:
+    """Keeps BLAS from starting threads of its own, as long as anybody in the process asks for it.
+
+    The limit is one of the process: the first of several fits at the same time sets it, the last one takes it back.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._users, self._limit = Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._limit.enter_context(threadpool_limits(1, user_api="blas"))
+            self._users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limit.close()
+
+
+one_blas_thread = _OneBlasThread()
 
 
 def gram_factor(K: NDArray[np.float64], subject: str = "The kernel matrix") -> NDArray[np.float64]:

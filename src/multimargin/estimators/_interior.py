@@ -30,10 +30,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from multimargin._interrupt import interruptible
-from multimargin.grams import gram_factor
+from multimargin.grams import gram_factor, one_blas_thread
 
 __all__ = [
     "Found",
@@ -240,7 +239,7 @@ def run_interior(
 ) -> Found:
     """Take steps until the gap is small, a limit is reached or rounding leaves nothing to gain."""
     began = time.monotonic()
-    with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
+    with one_blas_thread, np.errstate(all="ignore"):
         point = system.first()
         primal, dual, W, z = np.inf, -np.inf, point.W, point.z
         since, pass_ = 0, 0

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from multimargin import _core
 from multimargin._interrupt import interruptible
@@ -25,6 +24,7 @@ from multimargin.estimators._separation_problem import (
     not_zero,
     spectrum,
 )
+from multimargin.grams import one_blas_thread
 
 __all__ = ["solve_admm"]
 
@@ -46,7 +46,7 @@ def solve_admm(problem: SeparationProblem, limits: Limits, monitor: Report, star
             f"GiB; at most {MOST_BYTES / 2**30:.0f} are allowed. Use solver='rows', or fewer rows."
         )
         raise InputError(msg)
-    with threadpool_limits(1, user_api="blas"):  # products are small, and their bits must not depend on threads
+    with one_blas_thread:  # products are small, and their bits must not depend on threads
         return _admm(problem, limits, monitor, start)
 
 
