@@ -151,7 +151,7 @@ class KernelCertifier:
         """Results for blocks of rows, computed on all threads a few at a time, one after the other."""
         blocks = _blocks(n, BLOCK_BYTES // (8 * max(len(self.support), 1)))
         jobs = self.problem.n_jobs
-        with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
+        with one_blas_thread, ThreadPoolExecutor(jobs) as pool:
             for start in range(0, len(blocks), jobs):
                 some = blocks[start : start + jobs]
                 yield from zip(some, map(task, some) if jobs == 1 else pool.map(task, some), strict=True)
