@@ -102,7 +102,7 @@ class LinearM3L(M3L, LinearModel):
     -----
     A pass costs one multiply-add per stored entry of X and label, plus :math:`L^2` per row for a dense prior or
     :math:`rL` for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and
-    ``n_samples x n_labels`` + ``2 x n_features x n_labels`` numbers of X's precision.
+    ``n_samples x n_labels`` + ``3 x n_features x n_labels`` numbers of X's precision.
 
     float32 rows are solved in single precision, and the weights are float32. Where its rounding keeps the certificate
     above ``tol``, or numbers are beyond its range, training goes on in double precision, with a copy of X, and the
