@@ -1,7 +1,7 @@
 # The doors of the house. Each target makes .venv and installs what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*.hpp core/*/*.hpp bindings/*)
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*/*.hpp core/*/*/*.hpp bindings/*)
 
 SECONDS ?= 60
 SEED := $(or $(SEED),$(shell date +%s))
@@ -38,12 +38,13 @@ lint: .venv/developer
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/clang-format --dry-run -Werror $(wildcard core/*.hpp core/*/*.hpp bindings/*)
+	$(BIN)/python tools/check_core.py
+	$(BIN)/clang-format --dry-run -Werror $(wildcard core/*/*.hpp core/*/*/*.hpp bindings/*)
 
 format: .venv/developer
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	$(BIN)/clang-format -i $(wildcard core/*.hpp core/*/*.hpp bindings/*)
+	$(BIN)/clang-format -i $(wildcard core/*/*.hpp core/*/*/*.hpp bindings/*)
 
 bench: .venv/developer
 	$(BIN)/python -m pip install -q --group bench

@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/matrix.hpp"
+#include "core/base/matrix.hpp"
 
-namespace multimargin {
+namespace multimargin::bindings {
 
 namespace nb = nanobind;
 
@@ -65,4 +65,4 @@ nb::object new_array(std::initializer_list<std::size_t> shape, Fill&& fill) {
     return nb::cast(nb::ndarray<nb::numpy, T>(data.release(), shape, owner));
 }
 
-}  // namespace multimargin
+}  // namespace multimargin::bindings

@@ -1,4 +1,4 @@
-// The native module: each room of the core has its own bind_<room>.cpp, registered here.
+// The native module: each room of the core has its own <room>.cpp, registered here.
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;

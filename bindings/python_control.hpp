@@ -2,9 +2,9 @@
 // Control seen from Python: report() calls the recorder, check_interrupt() lets Python's signal handlers run.
 #include <nanobind/nanobind.h>
 
-#include "core/control.hpp"
+#include "core/base/control.hpp"
 
-namespace multimargin {
+namespace multimargin::bindings {
 
 class PythonControl final : public Control {
   public:
@@ -37,4 +37,4 @@ inline const char* name_of(Status status) {
     }
 }
 
-}  // namespace multimargin
+}  // namespace multimargin::bindings

@@ -9,7 +9,7 @@
 //
 // Names and values may stand in single or double quotes, with backslash escapes; % begins a comment line.
 
-#include "core/control.hpp"
+#include "core/base/control.hpp"
 #include "core/text/table.hpp"
 
 namespace multimargin::text {

@@ -2,7 +2,7 @@
 // CSV: one line of column names, then rows of numbers. Cells may stand in double quotes; "" inside them is
 // one quote.
 
-#include "core/control.hpp"
+#include "core/base/control.hpp"
 #include "core/text/table.hpp"
 
 namespace multimargin::text {

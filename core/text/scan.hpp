@@ -12,7 +12,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/matrix.hpp"
+#include "core/base/matrix.hpp"
 
 namespace multimargin::text {
 

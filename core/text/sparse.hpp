@@ -3,7 +3,7 @@
 // LIBSVM: no header, comments after #, empty lines skipped, features and labels counted from 0 or from 1.
 // XMC:    a first line "<rows> <features> <labels>", every further line is a row, everything counted from 0.
 
-#include "core/control.hpp"
+#include "core/base/control.hpp"
 #include "core/text/table.hpp"
 
 namespace multimargin::text {

@@ -302,7 +302,7 @@ class LabelAtoms:
         return pack_sets(self.sets)
 
     def features(self) -> tuple[Any, ...] | NDArray[np.float64] | None:
-        """Vectors of the atoms for the native core (core/label_features.hpp)."""
+        """Vectors of the atoms for the native core (core/separation/label_features.hpp)."""
         if self.unit:
             return None
         pair = self.kernel.pair_coefficients if isinstance(self.kernel, Polynomial) else None

@@ -34,7 +34,7 @@ WIDE_ITERATIONS = 300
 
 
 class LinearSolvers:
-    """Coordinate ascent, and the Newton finish that takes over where it would be slow (core/solvers/m3l_*.hpp).
+    """Coordinate ascent, and the Newton finish that takes over where it would be slow (core/m3l).
 
     A prior spread over many directions starts from the problem with the diagonal of R alone: its passes are cheaper,
     and the Newton finish for independent labels chooses its steps label by label and makes progress even from afar.
@@ -199,7 +199,7 @@ class LinearSolvers:
     def _weights(self, state: NDArray[Any]) -> NDArray[Any]:
         """Weights (n_labels, n_features + 1), the last column the intercepts, from what the solver keeps.
 
-        See core/prior.hpp. Computed in double precision and rounded once.
+        See core/m3l/prior.hpp. Computed in double precision and rounded once.
         """
         assert self.forms is not None
         prior, V = self.problem.prior, state.astype(np.float64)

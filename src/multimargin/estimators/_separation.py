@@ -1,4 +1,4 @@
-"""Solvers of calibrated separation over label-set atoms (problem and notation: core/solvers/separation.hpp).
+"""Solvers of calibrated separation over label-set atoms (problem and notation: core/separation/block_ascent.hpp).
 
 Three methods reach the same optimum. ``rows`` (native) visits row after row, with growing lists of atoms; it takes any
 number of rows, but needs the more passes the larger C K(x, x) is. ``interior`` (_separation_interior.py) solves linear

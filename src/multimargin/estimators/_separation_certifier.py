@@ -1,7 +1,7 @@
 r"""Certifier of calibrated separation: the objective of a model and the value of dual variables, from the data alone.
 
-Problem and notation: core/solvers/separation.hpp. Everything is computed in double precision from the inputs (or their
-Gram matrix), the labels and the costs; nothing of a solver is used.
+Problem and notation: core/separation/block_ascent.hpp. Everything is computed in double precision from the inputs (or
+their Gram matrix), the labels and the costs; nothing of a solver is used.
 
 A model keeps the scores of its labels and of the reference, and coefficients B of the larger label sets. Vectors of
 single labels are at right angles to each other, since they share nothing. With :math:`Q_{jk} = \psi_j^\top \psi_k` and

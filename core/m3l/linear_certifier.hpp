@@ -1,0 +1,196 @@
+#pragma once
+// Certifier of linear M3L (problem and notation: core/linear.hpp).
+//
+// Computes, in double precision, from the data, the weights Z as they are returned and signed dual variables beta, and
+// from nothing that a solver kept:
+//
+//   hinge  = sum_il c_il max(0, m_il - y_il z_l.x_i)         P = 1/2 tr(Z R^+ Z') + hinge
+//   linear = sum_il m_il b_il,   V = sum_i x_i beta_i'       D = linear - 1/2 tr(V R V')
+//
+// beta is moved into its box first: D is a lower bound of the optimum whatever beta is. With R = I the quadratic forms
+// are |Z|^2 and |V|^2, which are summed here; for another R the caller takes them from Z and V.
+//
+// Labels come in blocks of 8 to 32, a task each, with one look at every row per block; each label has sums of its
+// own, so that the result depends neither on the blocks nor on the threads. Cost: one gather and one scatter of X for
+// every label, rows and blocks without dual variables left out of the latter: about a pass of coordinate ascent.
+// Memory: 16 bytes per feature and label of the blocks at work.
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/parallel.hpp"
+#include "core/labels/cells.hpp"
+#include "core/numerics/row_kernels.hpp"
+
+namespace multimargin::m3l {
+
+using namespace labels;
+using namespace numerics;
+
+// Truth and costs of all cells, in double; targets: y m (rows x labels), or null where every m is 1.
+struct Cells {
+    Index rows, labels;
+    CellList positives, missing;
+    CellCosts<double> costs;
+    const double* targets;
+};
+
+struct LinearSums {
+    double hinge = 0.0, linear = 0.0;
+    double weights = 0.0, duals = 0.0;  // |Z|^2, |V|^2
+};
+
+// One block of labels.
+template <RowMatrix X>
+class LinearBlock {
+  public:
+    static constexpr int most_chunks = 8;
+    static constexpr Index most_labels = most_chunks * lanes<double>;
+
+    // weights: labels x (cols + 1), the last column the intercepts, which are the weights of the constant feature times
+    // it.
+    template <class W>
+    LinearBlock(const X& x, const Cells& cells, double bias, const W* weights, Index first, Index count)
+        : x_(x),
+          cells_(cells),
+          bias_(bias),
+          first_(first),
+          count_(count),
+          chunks_(chunks_for(count, lanes<double>)),
+          Z_(static_cast<std::size_t>((x.cols() + 1) * chunks_)),
+          V_(Z_.size()) {
+        constexpr Index tile = 64;  // features for every label, so that each cache line is written once
+        const Index columns = x.cols() + 1;
+        for (Index from = 0; from < columns; from += tile)
+            for (Index l = 0; l < count; ++l)
+                for (Index j = from; j < std::min(columns, from + tile); ++j)
+                    entry(Z_, j, l) = static_cast<double>(weights[(first + l) * columns + j]);
+        for (Index l = 0; l < count; ++l)
+            reinterpret_cast<double*>(negative_)[l] = cells.costs.negative[static_cast<std::size_t>(first + l)];
+    }
+
+    // beta(i, first, count, out): dual variables of row i.
+    template <class Beta>
+    void add_rows(const Beta& beta, Control& control, bool on_caller) {
+        constexpr Index batch = 64;
+        for (Index first = 0; first < x_.rows(); first += batch) {
+            if (control.leave_unfinished(on_caller)) return;
+            const Index last = std::min(x_.rows(), first + batch);
+            for (Index i = first; i < last; ++i) {
+                open(i);
+                beta(i, first_, count_, reinterpret_cast<double*>(beta_));
+                visit(i);
+            }
+        }
+        square_panels();
+    }
+    LinearSums of_label(Index l) const {
+        const auto lane = [l](const Chunk<double>* sums) { return reinterpret_cast<const double*>(sums)[l]; };
+        return {lane(hinge_), lane(linear_), lane(weights_), lane(duals_)};
+    }
+
+    // V: (cols + 1) x labels.
+    void copy_duals(double* V) const {
+        for (Index j = 0; j <= x_.cols(); ++j)
+            for (Index l = 0; l < count_; ++l) V[j * cells_.labels + first_ + l] = entry(V_, j, l);
+    }
+
+  private:
+    // Sign, target y m and cost of every cell of the block in row i.
+    void open(Index i) {
+        const auto& costs = cells_.costs;
+        const double row = costs.row[static_cast<std::size_t>(i)];
+        for (int k = 0; k < chunks_; ++k) {
+            sign_[k] = Chunk<double>{} - 1.0;
+            cost_[k] = row * negative_[k];
+        }
+        double *sign = reinterpret_cast<double*>(sign_), *cost = reinterpret_cast<double*>(cost_);
+        each(cells_.positives, i, [&](Index l) {
+            sign[l] = 1.0;
+            cost[l] = row * costs.positive[static_cast<std::size_t>(first_ + l)];
+        });
+        if (costs.cells)
+            for (Index l = 0; l < count_; ++l) cost[l] *= costs.cells[i * cells_.labels + first_ + l];
+        each(cells_.missing, i, [&](Index l) { cost[l] = 0.0; });
+        std::copy_n(sign_, chunks_, target_);
+        if (cells_.targets)
+            std::copy_n(cells_.targets + i * cells_.labels + first_, count_, reinterpret_cast<double*>(target_));
+    }
+    MULTIMARGIN_SIMD void visit(Index i) {
+        const auto row = x_.row(i);
+        in_register_groups(chunks_, [&]<int M>(int) __attribute__((always_inline)) {
+            const Chunk<double> zero{};
+            Chunk<double> scores[M], steps[M], moved{};
+            gather_chunks<M, true, double>(row, Z_.data(), M, x_.cols(), 1.0, nullptr, scores);
+            for (int k = 0; k < M; ++k) {
+                const Chunk<double> bound = sign_[k] * cost_[k];
+                steps[k] = lane_min(lane_max(bound, zero), lane_max(lane_min(bound, zero), beta_[k]));
+                hinge_[k] += cost_[k] * lane_max(zero, sign_[k] * (target_[k] - scores[k]));
+                linear_[k] += target_[k] * steps[k];
+                moved = steps[k] != 0 ? steps[k] : moved;
+            }
+            if (any(moved != 0)) scatter_chunks<M, true, double>(row, V_.data(), M, x_.cols(), bias_, nullptr, steps);
+        });
+    }
+    MULTIMARGIN_SIMD void square_panels() {
+        const double share = bias_ == 0 ? 1.0 : 1 / bias_;
+        for (Index j = 0; j <= x_.cols(); ++j)
+            for (int k = 0; k < chunks_; ++k) {
+                const Chunk<double> z = Z_[j * chunks_ + k] * (j < x_.cols() ? 1.0 : share), v = V_[j * chunks_ + k];
+                weights_[k] += z * z;
+                duals_[k] += v * v;
+            }
+    }
+    template <class Task>
+    void each(const CellList& cells, Index i, Task&& task) const {
+        if (cells.labels.empty()) return;
+        for (auto l : cells.row(i))
+            if (l >= first_ && l < first_ + count_) task(l - first_);
+    }
+    double& entry(Buffer<Chunk<double>>& panel, Index j, Index l) {
+        return reinterpret_cast<double*>(panel.data() + j * chunks_)[l];
+    }
+    double entry(const Buffer<Chunk<double>>& panel, Index j, Index l) const {
+        return reinterpret_cast<const double*>(panel.data() + j * chunks_)[l];
+    }
+
+    const X& x_;
+    const Cells& cells_;
+    double bias_;
+    Index first_, count_;
+    int chunks_;
+    Buffer<Chunk<double>> Z_, V_;
+    Chunk<double> negative_[most_chunks]{};                                                                  // costs
+    Chunk<double> sign_[most_chunks]{}, target_[most_chunks]{}, cost_[most_chunks]{}, beta_[most_chunks]{};  // of a row
+    Chunk<double> hinge_[most_chunks]{}, linear_[most_chunks]{}, weights_[most_chunks]{}, duals_[most_chunks]{};
+};
+
+// V: null, or (cols + 1) x labels to be filled.
+template <RowMatrix X, class W, class Beta>
+LinearSums linear_sums(const X& x, const Cells& cells, double bias, const W* weights, const Beta& beta, double* V,
+                       int threads, Control& control) {
+    const Index share = (cells.labels + threads - 1) / threads;  // no thread idle
+    const Index whole = (share + lanes<double> - 1) / lanes<double> * lanes<double>;
+    constexpr Index panel_bytes = Index{1} << 22;  // what is visited at random should stay near the processor
+    const Index near = panel_bytes / ((x.cols() + 1) * Index{sizeof(double)}) / lanes<double> * lanes<double>;
+    const Index width = std::min(whole, std::clamp<Index>(near, 2 * lanes<double>, LinearBlock<X>::most_labels));
+    const int blocks = static_cast<int>((cells.labels + width - 1) / width);
+    std::vector<LinearSums> of_label(static_cast<std::size_t>(cells.labels));
+    parallel_for(blocks, threads, control, [&](int b, bool on_caller) {
+        const Index first = b * width, count = std::min(width, cells.labels - first);
+        LinearBlock<X> block(x, cells, bias, weights, first, count);
+        block.add_rows(beta, control, on_caller);
+        for (Index l = 0; l < count; ++l) of_label[static_cast<std::size_t>(first + l)] = block.of_label(l);
+        if (V) block.copy_duals(V);
+    });
+    LinearSums total;
+    for (const auto& label : of_label) {
+        total.hinge += label.hinge;
+        total.linear += label.linear;
+        total.weights += label.weights;
+        total.duals += label.duals;
+    }
+    return total;
+}
+
+}  // namespace multimargin::m3l

@@ -1,0 +1,548 @@
+#pragma once
+// Multi-plane block dual ascent (problem and notation: problem.hpp).
+//
+// A row keeps the labellings its oracle has returned, its planes, each with a weight a >= 0; the weights of a row sum
+// to one. A visit reads the scores u of the row once, then moves weight from the worst plane in use to the best plane,
+// by the exact step: the derivative of D along it is decreasing and piecewise linear (theta_e = max(0, v_e)), its root
+// is found by safeguarded Newton steps.
+//
+// A pass is one call of the oracle for every row, in small batches: the rows of a batch are scored at the same weights,
+// on any number of threads, and then visited one after the other. Passes over the cached planes alone follow, until
+// they have used up most of what the oracle found. Now and then the certifier sums Theta, v and D from the planes and
+// calls the oracle for all rows: these are the bounds, Theta and v are what training goes on with, and the labellings
+// found are the next pass's. Nothing depends on the number of threads.
+//
+// Where C |x|^2 is large, passes are held back (coordinates.hpp): Theta, v, x and k are then those of other
+// coordinates, and Theta and v have a constant part.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/base/chunks.hpp"
+#include "core/base/parallel.hpp"
+#include "core/base/rng.hpp"
+#include "core/submodular/certifier.hpp"
+#include "core/submodular/coordinates.hpp"
+
+namespace multimargin::submodular {
+
+struct Plane {
+    double loss = 0.0, weight = 0.0, value = 0.0;
+    int first = 0, labels = 0, size = 0;  // items of the row from `first` on: labels, then pairs, both ascending
+    int idle = 0;                         // passes since the plane had a weight
+    int padded() const { return (size + 3) / 4 * 4; }
+};
+
+// The planes of a row. Their items are places in the vector (scores of labels, weights of pairs, 0), of which a visit
+// sums up those of every plane: they lie in one piece, each plane padded to a multiple of four by the place of the 0.
+struct RowPlanes {
+    std::vector<Plane> planes;
+    std::vector<std::int32_t> items;
+
+    std::span<const std::int32_t> labels(const Plane& plane) const {
+        return {items.data() + plane.first, static_cast<std::size_t>(plane.labels)};
+    }
+    std::span<const std::int32_t> pairs(const Plane& plane) const {
+        return {items.data() + plane.first + plane.labels, static_cast<std::size_t>(plane.size - plane.labels)};
+    }
+    bool same(const Plane& a, const Plane& b) const { return std::ranges::equal(labels(a), labels(b)); }
+    // Keeps the planes that `stays` accepts.
+    template <class Stays>
+    void keep(Stays&& stays) {
+        std::size_t kept = 0;
+        int end = 0;
+        for (std::size_t k = 0; k < planes.size(); ++k) {
+            if (!stays(k)) continue;
+            Plane plane = planes[k];
+            std::copy_n(items.begin() + plane.first, plane.padded(), items.begin() + end);
+            plane.first = end;
+            end += plane.padded();
+            planes[kept++] = plane;
+        }
+        planes.resize(kept);
+        items.resize(static_cast<std::size_t>(end));
+    }
+};
+
+template <RowMatrix X>
+class SubmodularBlocks {
+  public:
+    SubmodularBlocks(const SubmodularProblem<X>& problem, const SubmodularParams& params)
+        : p_(problem),
+          params_(params),
+          certifier_(problem, params.threads),
+          coordinates_(problem),
+          v_(problem.pairs.size(), 0.0),
+          first_pair_(chunks_for(problem.labels, lanes<double>) * lanes<double>),
+          planes_(static_cast<std::size_t>(problem.rows())),
+          norm_(static_cast<std::size_t>(problem.rows())),
+          before_(norm_.size()),
+          cached_gap_(norm_.size(), std::numeric_limits<double>::infinity()),
+          scores_(first_pair_ / lanes<double> + chunks_for(static_cast<Index>(v_.size()) + 1, lanes<double>)),
+          change_(first_pair_ / lanes<double>) {
+        take_coordinates();
+        for (int l = 0; l < p_.labels; ++l) pairs_of_.emplace_back();
+        for (std::size_t e = 0; e < p_.pairs.size(); ++e)
+            pairs_of_[std::min(p_.pairs[e].first, p_.pairs[e].second)].emplace_back(
+                std::max(p_.pairs[e].first, p_.pairs[e].second), static_cast<int>(e));
+        for (Index n = 0; n < p_.rows(); ++n) {
+            std::vector<std::uint8_t> y(p_.truth_of(n), p_.truth_of(n) + p_.labels);
+            for (auto& t : y) t = t == present;
+            add_plane(n, y.data()).weight = 1.0;
+        }
+        for (int t = 0; t < params.threads; ++t) {
+            oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.node_limit);
+            spare_.emplace_back(scores_.size());
+        }
+    }
+
+    // Continues from the planes, planes.planes_of(n, visit(weight, labels)), and the model of an earlier run on the
+    // same rows.
+    template <class Planes>
+    void start_from(const Planes& planes, const SubmodularModel& model, Control& control) {
+        std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
+        for (Index n = 0; n < p_.rows(); ++n) {
+            auto& row = planes_[n];
+            planes.planes_of(n, [&](double weight, std::span<const std::int32_t> labels) {
+                std::fill(y.begin(), y.end(), 0);
+                for (int l : labels) y[l] = p_.truth_of(n)[l] != unknown;
+                Plane& plane = add_plane(n, y.data());
+                if (row.same(plane, row.planes[0])) {
+                    row.items.resize(static_cast<std::size_t>(plane.first));
+                    row.planes.pop_back();
+                    return;
+                }
+                plane.weight = weight;
+                row.planes[0].weight -= weight;
+            });
+            row.planes[0].weight = std::max(row.planes[0].weight, 0.0);
+        }
+        if (coordinates_.held_back()) start_centre(model);
+        sum_afresh(control);
+    }
+
+    SubmodularResult run(Control& control) {
+        std::vector<std::int32_t> order(static_cast<std::size_t>(p_.rows()));
+        std::iota(order.begin(), order.end(), 0);
+        Rng rng(params_.seed);
+        SubmodularResult result;
+        HoldSchedule schedule;
+        double scale = p_.total_cost() * (p_.loss == LossKind::hamming ? p_.labels : 1);
+        double optimism = 0.5;  // gap at an evaluation / gap seen by the pass before it
+        double last_gap = scale;
+        int next_evaluation = 4;  // and rarely: the pass after an evaluation works with answers for older weights
+        for (int pass = 1;; ++pass) {
+            rng.shuffle(std::span(order));
+            // An answer, and planes, within a part of the gap will do; held back, of the gap seen, however small.
+            const bool held_back = coordinates_.held_back();
+            const double enough = held_back ? 0.0 : params_.tol * scale;
+            const double seen = oracle_pass(order, 0.05 * std::max(enough, last_gap) / p_.total_cost(), control);
+            last_gap = seen;
+            const double goal = (held_back ? held_back_goal : cached_goal) * seen;
+            cached_passes(order, std::max(goal, 0.25 * enough), rng, control);
+            const double held = held_back_gap();
+            const bool nearly_there = optimism * seen + held <= 1.5 * params_.tol * scale;
+            const bool last = (pass >= params_.max_iter || control.stopped()) && params_.certify;
+            Progress progress{.pass = pass, .time = control.elapsed()};
+            if (pass == next_evaluation || nearly_there || last) {
+                if (pass >= next_evaluation) next_evaluation = 3 * pass;
+                evaluate(result, control);
+                scale = result.primal;
+                if (seen > 0) optimism = std::clamp((result.primal - result.dual - held) / seen, 0.1, 1.0);
+                progress = {pass, control.elapsed(), true, result.primal, result.dual};
+            }
+            const bool stop = control.tick(progress);
+            result.passes = pass;
+            if (progress.evaluated && converged(result)) {
+                result.status = Status::converged;
+                return result;
+            }
+            if (stop && !progress.evaluated && params_.certify) evaluate(result, control);
+            result.status = stop ? control.reason() : Status::max_iter;
+            if (stop || pass >= params_.max_iter) return result;
+            if (held_back) recentre(schedule.factor(held), control);
+        }
+    }
+
+    SubmodularModel model() const {
+        const auto width = static_cast<Index>(weights_->chunks()) * lanes<double>;
+        const Index cols = p_.x.cols();
+        SubmodularModel model;
+        model.coef.resize(static_cast<std::size_t>(p_.labels * cols));
+        for (int l = 0; l < p_.labels; ++l) {
+            for (Index j = 0; j < cols; ++j)
+                model.coef[l * cols + j] = coordinates_.root(j) * weights_->values()[j * width + l];
+            model.intercept.push_back(coordinates_.bias() * weights_->values()[cols * width + l]);
+        }
+        for (std::size_t e = 0; e < v_.size(); ++e)
+            model.attraction.push_back(coordinates_.factor(e) * std::max(v_[e], 0.0));
+        return model;
+    }
+    // visit(weight, labels) for the planes of a row in use except the true labels
+    template <class Visit>
+    void planes_of(Index n, Visit&& visit) const {
+        for (const Plane& plane : std::span(planes_[n].planes).subspan(1))
+            if (plane.weight > 0) visit(plane.weight, planes_[n].labels(plane));
+    }
+
+  private:
+    static constexpr std::size_t batch = 8;        // rows whose oracles see the same weights
+    static constexpr int most_cached_passes = 20;  // after each pass of the oracle
+    static constexpr int most_steps = 3;           // in a visit
+    static constexpr double cached_goal = 0.5;     // cached passes end at this part of the gap the oracle saw
+    static constexpr double held_back_goal = 0.1;  // the same where a centre holds back
+    static constexpr std::size_t most_planes = 50;
+    static constexpr int idle_passes = 3;
+
+    Plane& add_plane(Index n, const std::uint8_t* y) {
+        auto& [planes, items] = planes_[n];
+        Plane plane;
+        plane.loss = p_.loss_of(n, y);
+        plane.first = static_cast<int>(items.size());
+        for (int l = 0; l < p_.labels; ++l)
+            if (y[l]) items.push_back(l);
+        plane.labels = static_cast<int>(items.size()) - plane.first;
+        for (int k = plane.first, end = plane.first + plane.labels; k < end; ++k)
+            for (auto [other, e] : pairs_of_[items[k]])
+                if (y[other]) items.push_back(first_pair_ + e);
+        std::sort(items.begin() + plane.first + plane.labels, items.end());
+        plane.size = static_cast<int>(items.size()) - plane.first;
+        items.resize(static_cast<std::size_t>(plane.first + plane.padded()), first_pair_ + static_cast<int>(v_.size()));
+        return planes.emplace_back(plane);
+    }
+
+    static double value_of(const Plane& plane, const std::int32_t* items, const ChunkVector<double>& scores) {
+        double sum[4] = {plane.loss, 0.0, 0.0, 0.0};  // four chains of additions
+        for (const std::int32_t *item = items + plane.first, *end = item + plane.padded(); item < end; item += 4)
+            for (int k = 0; k < 4; ++k) sum[k] += scores[item[k]];
+        return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+
+    double* pair_scores() { return &scores_[first_pair_]; }
+    void set_pair(std::size_t e, double v) {
+        v_[e] = v;
+        scores_[first_pair_ + static_cast<Index>(e)] = coordinates_.factor(e) * std::max(v, 0.0);
+    }
+
+    void take_coordinates() {
+        x_.emplace(coordinates_.x());
+        weights_.emplace(*x_, coordinates_.bias(), p_.labels);
+        for (Index n = 0; n < p_.rows(); ++n)
+            norm_[n] = squared_norm(x_->row(n)) + coordinates_.bias() * coordinates_.bias();
+        if (coordinates_.held_back() && centre_.empty()) centre_.resize(weights_->size() + v_.size(), 0.0);
+    }
+
+    void start_centre(const SubmodularModel& model) {
+        const Index cols = p_.x.cols();
+        for (int l = 0; l < p_.labels; ++l) {
+            for (Index j = 0; j < cols; ++j) centre_[j * first_pair_ + l] = model.coef[l * cols + j];
+            centre_[cols * first_pair_ + l] = p_.bias > 0 ? model.intercept[l] / p_.bias : 0.0;
+        }
+        for (std::size_t e = 0; e < v_.size(); ++e)
+            centre_[weights_->size() + e] = p_.factor[e] > 0 ? model.attraction[e] / p_.factor[e] : 0.0;
+    }
+
+    // visit(place in centre_, sqrt(s), weight in these coordinates)
+    template <class Visit>
+    void each_weight(Visit&& visit) const {
+        const auto width = static_cast<std::size_t>(first_pair_), size = weights_->size();
+        for (std::size_t k = 0; k < size; ++k)
+            visit(k, coordinates_.root(static_cast<Index>(k / width)), weights_->values()[k]);
+        for (std::size_t e = 0; e < v_.size(); ++e) visit(size + e, coordinates_.pair_root(e), std::max(v_[e], 0.0));
+    }
+
+    // The state that belongs to the dual variables and the centre. Returns D.
+    double sum_afresh(Control& control) {
+        const double dual = certifier_.dual([&](Index n, auto&& visit) { planes_of(n, visit); }, control);
+        const auto held = [&](std::size_t k, double root, double free) {
+            return root < 1 ? root * free + (1 - root * root) / root * centre_[k] : free;
+        };
+        const auto width = static_cast<std::size_t>(first_pair_), size = weights_->size();
+        for (std::size_t k = 0; k < size; ++k)
+            weights_->values()[k] =
+                held(k, coordinates_.root(static_cast<Index>(k / width)), certifier_.theta().values()[k]);
+        for (std::size_t e = 0; e < v_.size(); ++e)
+            set_pair(e, held(size + e, coordinates_.pair_root(e), certifier_.v()[e]));
+        return dual;
+    }
+
+    // What the centre adds to the gap of P.
+    double held_back_gap() const {
+        double sum = 0.0;
+        if (coordinates_.held_back())
+            each_weight([&](std::size_t k, double root, double weight) {
+                const double part = (1 / (root * root) - 1) * (root * weight - centre_[k]);
+                sum += part * part;
+            });
+        return 0.5 * sum;
+    }
+
+    // The weights are the next centre, and the level is raised.
+    void recentre(double factor, Control& control) {
+        each_weight([&](std::size_t k, double root, double weight) { centre_[k] = root * weight; });
+        if (factor != 1) {
+            coordinates_.raise(factor);
+            take_coordinates();
+        }
+        sum_afresh(control);
+        fresh_ = false;
+    }
+
+    // One call of the oracle for every row, each followed by a visit; returns the gap it saw. After an evaluation the
+    // answers are already there.
+    double oracle_pass(std::span<const std::int32_t> order, double tol, Control& control) {
+        double seen = 0.0;
+        const auto size = fresh_ ? order.size() : batch;
+        for (std::size_t first = 0; first < order.size(); first += size) {
+            const auto rows = order.subspan(first, std::min(size, order.size() - first));
+            if (!fresh_ && !call_oracles(rows, tol, control)) break;
+            for (Index n : rows) {
+                if (control.leave(true)) break;
+                seen += p_.cost[n] * before_[n];
+                cached_gap_[n] = visit(n, 0.0);
+            }
+        }
+        fresh_ = false;
+        return seen;
+    }
+
+    // Visits with the planes at hand, until their part of the gap is at most `goal`.
+    void cached_passes(std::span<std::int32_t> order, double goal, Rng& rng, Control& control) {
+        const double enough = 0.5 * goal / static_cast<double>(order.size());
+        for (int k = 0; k < most_cached_passes && !control.stopped(); ++k) {
+            rng.shuffle(order);
+            double sum = 0.0;
+            for (Index n : order) {
+                if (control.leave(true)) return;
+                if (k % 4 != 3 && cached_gap_[n] < 0.5 * enough) continue;
+                cached_gap_[n] = visit(n, enough);
+                sum += cached_gap_[n];
+            }
+            if (sum <= goal) return;
+        }
+    }
+
+    // With an approximate oracle, as far as that can see. A gap below zero is no proof.
+    bool converged(const SubmodularResult& result) const {
+        const bool exact = p_.oracle == OracleKind::exact;
+        const double primal = exact ? result.primal : claimed_primal_, gap = primal - result.dual;
+        return gap <= params_.tol * primal && (!exact || gap >= -1e-9 * primal);
+    }
+
+    // P and D at the present weights, after these were summed afresh. The planes found are kept.
+    void evaluate(SubmodularResult& result, Control& control) {
+        result.dual = sum_afresh(control);
+        const auto primal = certifier_.primal(model(), true, control, [&](Index n, const RowFinding& found) {
+            keep_better(n, found.y, found.value, found.upper, [&](const Plane& plane) {
+                double sum = plane.loss;
+                for (int l : planes_[n].labels(plane)) sum += found.scores[l];
+                for (int place : planes_[n].pairs(plane)) sum += pair_scores()[place - first_pair_];
+                return sum;
+            });
+        });
+        fresh_ = true;
+        result.primal = primal.value;
+        claimed_primal_ = primal.claimed;
+        result.calls = primal.calls;
+        result.proved = primal.proved;
+    }
+
+    // Calls the oracle for these rows at the present weights, keeps what it finds. False: asked to leave.
+    bool call_oracles(std::span<const std::int32_t> rows, double tol, Control& control) {
+        // To start threads takes longer than to call the oracle for a batch with few labels.
+        const bool worth = rows.size() * static_cast<std::size_t>(p_.labels) >= 2000;
+        const int threads = worth ? std::min<int>(params_.threads, static_cast<int>(rows.size())) : 1;
+        std::atomic<bool> left{false};
+        parallel_for(threads, threads, control, [&](int t, bool on_caller) {
+            RowOracle& oracle = oracles_[t];
+            ChunkVector<double>& u = spare_[t];
+            std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
+            oracle.set_weights(pair_scores(), p_.oracle);
+            std::copy_n(pair_scores(), v_.size(), &u[first_pair_]);
+            for (std::size_t k = static_cast<std::size_t>(t); k < rows.size(); k += threads) {
+                if (control.leave(on_caller)) {
+                    left = true;
+                    return;
+                }
+                call_oracle(rows[k], oracle, tol, u, y, control, on_caller);
+            }
+        });
+        return !left;
+    }
+
+    void call_oracle(Index n, RowOracle& oracle, double tol, ChunkVector<double>& u, std::vector<std::uint8_t>& y,
+                     Control& control, bool on_caller) {
+        weights_->scores(n, u.chunks());
+        const auto value = [&](const Plane& plane) { return value_of(plane, planes_[n].items.data(), u); };
+        std::fill(y.begin(), y.end(), 0);
+        for (int l : planes_[n].labels(best_plane(n, value))) y[l] = 1;
+        const RowAnswer answer =
+            oracle.solve(&u[0], p_.truth_of(n), p_.oracle, tol, y.data(), control, on_caller, false);
+        keep_better(n, y.data(), answer.lower, answer.upper, value);
+    }
+
+    template <class Value>
+    const Plane& best_plane(Index n, Value&& value) {
+        auto& planes = planes_[n].planes;
+        for (Plane& plane : planes) plane.value = value(plane);
+        return *std::max_element(planes.begin(), planes.end(),
+                                 [](const Plane& a, const Plane& b) { return a.value < b.value; });
+    }
+
+    // Keeps a labelling that is better than all planes of its row.
+    template <class Value>
+    void keep_better(Index n, const std::uint8_t* y, double found, double upper, Value&& value) {
+        const double best = best_plane(n, value).value;
+        double mean = 0.0;
+        for (const Plane& plane : planes_[n].planes) mean += plane.weight * plane.value;
+        before_[n] = std::max(upper, best) - mean;
+        if (!(found > best + 1e-10)) return;
+        make_room(planes_[n]);
+        add_plane(n, y).value = found;
+    }
+
+    // Forgets planes that have had no weight for long, and the worst of them if there are too many.
+    static void make_room(RowPlanes& row) {
+        auto& planes = row.planes;
+        row.keep([&](std::size_t k) {
+            planes[k].idle = planes[k].weight > 0 ? 0 : planes[k].idle + 1;
+            return k == 0 || planes[k].idle <= idle_passes;
+        });
+        if (planes.size() < most_planes) return;
+        std::size_t worst = 0;
+        for (std::size_t k = 1; k < planes.size(); ++k)
+            if (planes[k].weight <= 0 && (worst == 0 || planes[k].value < planes[worst].value)) worst = k;
+        if (worst > 0) row.keep([&](std::size_t k) { return k != worst; });
+    }
+
+    // Moves weight between the planes of a row; returns the row's part of the gap over its planes before that.
+    double visit(Index n, double enough) {
+        auto& planes = planes_[n].planes;
+        const std::int32_t* items = planes_[n].items.data();
+        if (planes.size() < 2) return 0.0;
+        const double c = p_.cost[n];
+        weights_->scores(n, scores_.chunks());
+        double gap = 0.0, bar = 0.0;
+        bool moved = false;
+        for (int step = 0; step < most_steps; ++step) {
+            std::size_t best = 0, worst = planes.size();
+            double mean = 0.0;
+            for (std::size_t k = 0; k < planes.size(); ++k) {
+                Plane& plane = planes[k];
+                if (plane.weight == 0 && step > 0 && plane.value < bar) continue;  // it will hardly become the best
+                plane.value = value_of(plane, items, scores_);
+                mean += plane.weight * plane.value;
+                if (plane.value > planes[best].value) best = k;
+                if (plane.weight > 0 && (worst == planes.size() || plane.value < planes[worst].value)) worst = k;
+            }
+            bar = mean;
+            const double here = c * (planes[best].value - mean);
+            if (step == 0) gap = here;
+            if (here <= enough || worst == best) break;
+            if (!moved) change_.clear();
+            moved = true;
+            if (!shift(n, planes[best], planes[worst])) break;
+            if (planes[worst].weight > 0) break;  // these two are balanced now; the others are for the next visit
+        }
+        if (moved) weights_->add_nonzero(n, change_, 1.0);
+        return gap;
+    }
+
+    // The exact step from plane `from` to plane `to`.
+    bool shift(Index n, Plane& to, Plane& from) {
+        const double c = p_.cost[n], rise = to.value - from.value;
+        if (!(rise > 0)) return false;
+        differences_.clear();
+        compare(planes_[n].labels(to), planes_[n].labels(from));
+        const std::size_t labels = differences_.size();
+        compare(planes_[n].pairs(to), planes_[n].pairs(from));
+        const double curvature = c * norm_[n] * static_cast<double>(labels);
+        const auto pairs = std::span(differences_).subspan(labels);
+        const double step = root(rise, curvature, c, pairs, from.weight);
+        if (!(step > 0)) return false;
+        to.weight += step;
+        from.weight = step >= from.weight ? 0.0 : from.weight - step;
+        for (std::size_t k = 0; k < labels; ++k) {
+            const double amount = step * c * differences_[k].sign;
+            change_[differences_[k].item] += amount;
+            scores_[differences_[k].item] += amount * norm_[n];
+        }
+        for (const auto& d : pairs) {
+            const auto e = static_cast<std::size_t>(d.item - first_pair_);
+            set_pair(e, v_[e] + step * c * coordinates_.factor(e) * d.sign);
+        }
+        return true;
+    }
+
+    struct Difference {
+        int item;
+        double sign;  // 1: only in `from`, -1: only in `to`
+    };
+
+    void compare(std::span<const std::int32_t> to, std::span<const std::int32_t> from) {
+        std::size_t a = 0, b = 0;
+        while (a < to.size() && b < from.size()) {
+            const std::int32_t p = to[a], q = from[b];
+            if (p != q) differences_.push_back(p < q ? Difference{p, -1.0} : Difference{q, 1.0});
+            a += p <= q;
+            b += q <= p;
+        }
+        for (; a < to.size(); ++a) differences_.push_back({to[a], -1.0});
+        for (; b < from.size(); ++b) differences_.push_back({from[b], 1.0});
+    }
+
+    // Root in [0, most] of rise - curvature t - sum_e k s (max(0, v + t c k s) - max(0, v)), or `most`.
+    double root(double rise, double curvature, double c, std::span<const Difference> pairs, double most) const {
+        const auto slope_at = [&](double t, double& slope) {
+            double value = rise - curvature * t;
+            slope = curvature;
+            for (const auto& d : pairs) {
+                const auto e = static_cast<std::size_t>(d.item - first_pair_);
+                const double k = coordinates_.factor(e) * d.sign, v = v_[e], now = v + t * c * k;
+                value -= k * (std::max(now, 0.0) - std::max(v, 0.0));
+                if (now > 0) slope += c * k * k;
+            }
+            return value;
+        };
+        double slope = 0.0;
+        if (slope_at(most, slope) >= 0) return most;
+        double low = 0.0, high = most, t = curvature > 0 ? std::min(most, rise / curvature) : most;
+        for (int k = 0; k < 60; ++k) {
+            const double value = slope_at(t, slope);
+            if (std::abs(value) <= 1e-13 * rise) break;
+            (value > 0 ? low : high) = t;
+            double next = slope > 0 ? t + value / slope : 0.5 * (low + high);
+            if (!(next > low && next < high)) next = 0.5 * (low + high);
+            const bool done = std::abs(next - t) <= 1e-14 * most;
+            t = next;
+            if (done) break;
+        }
+        return t;
+    }
+
+    const SubmodularProblem<X>& p_;
+    const SubmodularParams& params_;
+    SubmodularCertifier<X> certifier_;
+    SubmodularCoordinates<X> coordinates_;
+    std::optional<X> x_;
+    std::optional<LabelWeights<X>> weights_;
+    std::vector<double> v_, centre_;
+    int first_pair_;
+    double claimed_primal_ = 0.0;
+    bool fresh_ = false;
+    std::vector<RowPlanes> planes_;
+    std::vector<double> norm_, before_, cached_gap_;
+    std::vector<std::vector<std::pair<int, int>>> pairs_of_;
+    std::vector<RowOracle> oracles_;
+    std::vector<ChunkVector<double>> spare_;
+    ChunkVector<double> scores_, change_;  // of the row that is visited
+    std::vector<Difference> differences_;
+};
+
+}  // namespace multimargin::submodular
