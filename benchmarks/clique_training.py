@@ -39,8 +39,8 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler, normalize
 
 from multimargin import CliqueClassifier, _core, datasets
-from multimargin.estimators._clique_scores import Atoms, clique_scores
-from multimargin.estimators._clique_training import CliqueData, FrankWolfe
+from multimargin.estimators.cliques.generation import CliqueData, FrankWolfe
+from multimargin.estimators.cliques.scores import Atoms, clique_scores
 
 LAMBDAS = (1e-2, 1e-3, 1e-4)
 SMOOTHING = (1.0, 5e-4)  # sigma / lambda

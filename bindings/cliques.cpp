@@ -47,7 +47,7 @@ nb::tuple k_support_norm(Vector<double> a, std::size_t budget) {
     return nb::make_tuple(value, array_of(eta));
 }
 
-nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, nb::tuple subsets, nb::tuple cliques,
+nb::dict fit_cliques(const Rows& rows, const LabelBits& truth, double bias, nb::tuple subsets, nb::tuple cliques,
                      std::size_t budget, Vector<double> eta, const CliqueInference& inference, nb::object start,
                      nb::object centre, double enough, int oracle_calls, bool pairwise, bool fixed_eta, double tol,
                      int max_iter, int threads, std::uint64_t seed, nb::object report, double time_limit) {
@@ -86,7 +86,7 @@ nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, n
             out["primal"] = result.primal;
             out["dual"] = result.dual;
             out["passes"] = result.passes;
-            out["status"] = name_of(result.status);
+            out["status"] = result.status;
             out["oracle_calls"] = result.calls;
             out["eta"] = array_of(solver.eta());
             out["weights"] =
@@ -103,7 +103,7 @@ nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, n
 
 // out: as many rows as there are rows with atoms, a column per subset.
 template <class T>
-void residuals(const CliqueLabels& truth, nb::tuple subsets, Vector<std::int64_t> row, Vector<std::int64_t> first,
+void residuals(const LabelBits& truth, nb::tuple subsets, Vector<std::int64_t> row, Vector<std::int64_t> first,
                Vector<double> weight, Matrix<std::uint64_t> bits, int threads,
                nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
     PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
@@ -117,18 +117,10 @@ void residuals(const CliqueLabels& truth, nb::tuple subsets, Vector<std::int64_t
 }  // namespace
 
 void bind_cliques(nb::module_& m) {
-    nb::class_<CliqueLabels>(m, "CliqueLabels")
+    nb::class_<LabelBits>(m, "LabelBits", "Truth and cost of every row, labels as bits.")
         .def(
-            "__init__",
-            [](CliqueLabels* self, nb::tuple positives, nb::object missing, Vector<std::uint8_t> left_out,
-               Vector<double> cost) {
-                const auto rows = static_cast<Index>(cost.shape(0));
-                const auto labels = static_cast<Index>(left_out.shape(0));
-                new (self) CliqueLabels(rows, left_out.shape(0), cell_list(positives, rows, labels),
-                                        cell_list(missing, rows, labels), view(left_out), view(cost));
-            },
-            nb::arg("positives"), nb::arg("missing").none(), nb::arg("left_out").noconvert(),
-            nb::arg("cost").noconvert());
+            "__init__", [](LabelBits* self, const PythonLabels& labels) { new (self) LabelBits(labels.view_of()); },
+            nb::arg("labels"));
     m.def("k_support", &k_support_norm, nb::arg("a").noconvert(), nb::arg("budget"));
     m.def("fit_cliques", &fit_cliques, nb::arg("rows"), nb::arg("labels"), nb::arg("bias"), nb::arg("subsets"),
           nb::arg("cliques"), nb::arg("budget"), nb::arg("eta").noconvert(), nb::arg("inference"),

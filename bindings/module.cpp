@@ -4,13 +4,14 @@
 namespace nb = nanobind;
 
 void bind_control(nb::module_& m);
+void bind_fit(nb::module_& m);
+void bind_labels(nb::module_& m);
 void bind_matrix(nb::module_& m);
-void bind_m3l(nb::module_& m);
-void bind_m3l_newton(nb::module_& m);
+void bind_m3l_linear(nb::module_& m);
 void bind_rank_svm(nb::module_& m);
 void bind_separation(nb::module_& m);
 void bind_gram(nb::module_& m);
-void bind_kernel_m3l(nb::module_& m);
+void bind_m3l_kernel(nb::module_& m);
 void bind_stratify(nb::module_& m);
 void bind_readers(nb::module_& m);
 void bind_submodular(nb::module_& m);
@@ -20,13 +21,14 @@ void bind_cliques(nb::module_& m);
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
     bind_control(m);
+    bind_fit(m);
+    bind_labels(m);
     bind_matrix(m);
-    bind_m3l(m);
-    bind_m3l_newton(m);
+    bind_m3l_linear(m);
     bind_rank_svm(m);
     bind_separation(m);
     bind_gram(m);
-    bind_kernel_m3l(m);
+    bind_m3l_kernel(m);
     bind_stratify(m);
     bind_readers(m);
     bind_submodular(m);

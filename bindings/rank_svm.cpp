@@ -11,20 +11,19 @@ using namespace multimargin::separation;
 
 namespace {
 
-// (offsets, labels)
-LabelLists label_lists(const nb::tuple& cells, Index rows, Index labels) {
-    const CellList list = cell_list(cells, rows, labels);
-    return {list.offsets, list.labels};
-}
+LabelLists label_lists(const PythonCells& cells) { return {view(cells.offsets), view(cells.labels)}; }
 
-nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::tuple negative, Vector<double> cost,
+nb::dict fit_rank_svm(const Rows& rows, const PythonCells& positive, const PythonCells& negative, Vector<double> cost,
                       double bias, double tol, int max_iter, std::uint64_t seed, nb::object report, double time_limit) {
     PythonControl control(std::move(report), time_limit);
     return std::visit(
         [&]<class X>(const X& x) -> nb::dict {
-            expect(static_cast<Index>(cost.shape(0)) == x.rows(), "the costs do not fit the rows");
-            RankSolver<X> solver(x, n_labels, label_lists(positive, x.rows(), n_labels),
-                                 label_lists(negative, x.rows(), n_labels), view(cost), bias);
+            const Index n_labels = positive.n_labels;
+            const auto n = static_cast<std::size_t>(x.rows());
+            expect(cost.shape(0) == n && positive.offsets.shape(0) == n + 1 && negative.offsets.shape(0) == n + 1 &&
+                       negative.n_labels == n_labels,
+                   "the labels or costs do not fit the rows");
+            RankSolver<X> solver(x, n_labels, label_lists(positive), label_lists(negative), view(cost), bias);
             RankResult result;
             {
                 nb::gil_scoped_release release;
@@ -34,7 +33,7 @@ nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::
             out["primal"] = result.primal;
             out["dual"] = result.dual;
             out["passes"] = result.passes;
-            out["status"] = name_of(result.status);
+            out["status"] = result.status;
             out["weights"] =
                 new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(x.cols() + 1)},
                                   [&](double* w) { solver.copy_weights(w); });
@@ -49,7 +48,7 @@ nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::
 }  // namespace
 
 void bind_rank_svm(nb::module_& m) {
-    m.def("fit_rank_svm", &fit_rank_svm, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positive"), nb::arg("negative"),
+    m.def("fit_rank_svm", &fit_rank_svm, nb::arg("rows"), nb::arg("positive"), nb::arg("negative"),
           nb::arg("cost").noconvert(), nb::arg("bias"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("seed"),
           nb::arg("report").none(), nb::arg("time_limit"));
 }

@@ -64,7 +64,7 @@ nb::dict solve(const X& x, const Features& features, const Call& call) {
     out["primal"] = result.primal;
     out["dual"] = result.dual;
     out["passes"] = result.passes;
-    out["status"] = name_of(result.status);
+    out["status"] = result.status;
     out["D"] = dual_variables(solver, x.rows());
     return out;
 }

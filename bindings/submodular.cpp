@@ -198,27 +198,28 @@ nb::tuple f_score_path(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<doub
 // The problem as Python states it; holds on to the arrays.
 class SubmodularData {
   public:
-    SubmodularData(nb::object rows, int n_labels, nb::tuple positives, nb::object missing,
-                   const Vector<std::uint8_t>& left_out, Vector<double> cost, const Matrix<std::int32_t>& pairs,
+    SubmodularData(nb::object rows, const PythonLabels& labels, const Matrix<std::int32_t>& pairs,
                    Vector<double> factor, double bias, bool hamming, bool paper, int node_limit)
         : rows_(std::move(rows)),
-          labels_(n_labels),
-          cost_(std::move(cost)),
-          pairs_(pair_list(pairs, n_labels)),
+          labels_(static_cast<int>(labels.positives.n_labels)),
+          cost_(labels.row),
+          pairs_(pair_list(pairs, labels_)),
           factor_(std::move(factor)),
           bias_(bias),
           loss_(hamming ? LossKind::hamming : LossKind::f_score),
           oracle_(paper ? OracleKind::paper : OracleKind::exact),
           node_limit_(node_limit) {
         const Index n = std::visit([](const auto& x) { return x.rows(); }, nb::cast<const Rows&>(rows_).matrix);
-        expect(static_cast<Index>(cost_.shape(0)) == n && left_out.shape(0) == static_cast<std::size_t>(n_labels) &&
-                   factor_.shape(0) == pairs_.size(),
-               "costs, labels left out or factors do not fit");
-        truth_.resize(static_cast<std::size_t>(n * n_labels), absent);
-        mark(cell_list(positives, n, n_labels), n, present);
-        mark(cell_list(missing, n, n_labels), n, unknown);
-        for (std::size_t k = 0; k < truth_.size(); ++k)
-            if (left_out(k % static_cast<std::size_t>(n_labels))) truth_[k] = unknown;
+        const auto source = labels.view_of();
+        expect(source.rows == n && factor_.shape(0) == pairs_.size(), "labels or factors do not fit");
+        truth_.resize(static_cast<std::size_t>(n * labels_), absent);
+        for (Index i = 0; i < n; ++i) {
+            std::uint8_t* row = truth_.data() + i * labels_;
+            for (auto l : source.positives.row(i)) row[l] = present;
+            for (auto l : source.missing_in(i)) row[l] = unknown;
+            for (int l = 0; l < labels_; ++l)
+                if (source.left_out[static_cast<std::size_t>(l)]) row[l] = unknown;
+        }
     }
 
     int labels() const { return labels_; }
@@ -236,12 +237,6 @@ class SubmodularData {
     }
 
   private:
-    void mark(const CellList& cells, Index rows, Truth value) {
-        if (cells.offsets.empty()) return;
-        for (Index n = 0; n < rows; ++n)
-            for (auto l : cells.row(n)) truth_[static_cast<std::size_t>(n * labels_ + l)] = value;
-    }
-
     nb::object rows_;
     int labels_;
     Vector<double> cost_;
@@ -332,7 +327,7 @@ nb::dict solve(Solver& solver, int n_labels, Index cols, Control& control) {
     out["primal"] = result.primal;
     out["dual"] = result.dual;
     out["passes"] = result.passes;
-    out["status"] = name_of(result.status);
+    out["status"] = result.status;
     out["oracle_exact"] = share_proved(result.calls, result.proved);
     out["coef"] = new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(cols)},
                                     [&](double* w) { std::copy(model.coef.begin(), model.coef.end(), w); });
@@ -392,10 +387,9 @@ nb::dict certify_submodular(const SubmodularData& data, nb::tuple arrays, nb::ob
 
 void bind_submodular(nb::module_& m) {
     nb::class_<SubmodularData>(m, "SubmodularData")
-        .def(nb::init<nb::object, int, nb::tuple, nb::object, const Vector<std::uint8_t>&, Vector<double>,
-                      const Matrix<std::int32_t>&, Vector<double>, double, bool, bool, int>(),
-             nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"), nb::arg("missing").none(),
-             nb::arg("left_out").noconvert(), nb::arg("cost").noconvert(), nb::arg("pairs").noconvert(),
+        .def(nb::init<nb::object, const PythonLabels&, const Matrix<std::int32_t>&, Vector<double>, double, bool, bool,
+                      int>(),
+             nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("pairs").noconvert(),
              nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"), nb::arg("paper"),
              nb::arg("node_limit"));
     m.def("fit_submodular", &fit_submodular, nb::arg("data"), nb::arg("bundle_stride").none(), nb::arg("start").none(),

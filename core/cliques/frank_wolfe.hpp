@@ -46,7 +46,7 @@ template <RowMatrix X>
 struct CliqueProblem {
     const X& x;
     double bias;
-    const CliqueLabels& labels;
+    const LabelBits& labels;
     LabelSubsets subsets;
     CliqueList cliques;
 };

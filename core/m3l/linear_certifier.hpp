@@ -1,5 +1,5 @@
 #pragma once
-// Certifier of linear M3L (problem and notation: core/linear.hpp).
+// Certifier of linear M3L (problem and notation: linear.hpp).
 //
 // Computes, in double precision, from the data, the weights Z as they are returned and signed dual variables beta, and
 // from nothing that a solver kept:
@@ -16,10 +16,13 @@
 // Memory: 16 bytes per feature and label of the blocks at work.
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
+#include "core/base/memory.hpp"
 #include "core/base/parallel.hpp"
-#include "core/labels/cells.hpp"
+#include "core/fit/result.hpp"
+#include "core/labels/labels.hpp"
 #include "core/numerics/row_kernels.hpp"
 
 namespace multimargin::m3l {
@@ -27,11 +30,8 @@ namespace multimargin::m3l {
 using namespace labels;
 using namespace numerics;
 
-// Truth and costs of all cells, in double; targets: y m (rows x labels), or null where every m is 1.
-struct Cells {
-    Index rows, labels;
-    CellList positives, missing;
-    CellCosts<double> costs;
+// Truth and costs of all cells; targets: y m (rows x labels), or null where every m is 1.
+struct CertifiedCells : Labels {
     const double* targets;
 };
 
@@ -50,7 +50,7 @@ class LinearBlock {
     // weights: labels x (cols + 1), the last column the intercepts, which are the weights of the constant feature times
     // it.
     template <class W>
-    LinearBlock(const X& x, const Cells& cells, double bias, const W* weights, Index first, Index count)
+    LinearBlock(const X& x, const CertifiedCells& cells, double bias, const W* weights, Index first, Index count)
         : x_(x),
           cells_(cells),
           bias_(bias),
@@ -155,7 +155,7 @@ class LinearBlock {
     }
 
     const X& x_;
-    const Cells& cells_;
+    const CertifiedCells& cells_;
     double bias_;
     Index first_, count_;
     int chunks_;
@@ -167,8 +167,8 @@ class LinearBlock {
 
 // V: null, or (cols + 1) x labels to be filled.
 template <RowMatrix X, class W, class Beta>
-LinearSums linear_sums(const X& x, const Cells& cells, double bias, const W* weights, const Beta& beta, double* V,
-                       int threads, Control& control) {
+LinearSums linear_sums(const X& x, const CertifiedCells& cells, double bias, const W* weights, const Beta& beta,
+                       double* V, int threads, Control& control) {
     const Index share = (cells.labels + threads - 1) / threads;  // no thread idle
     const Index whole = (share + lanes<double> - 1) / lanes<double> * lanes<double>;
     constexpr Index panel_bytes = Index{1} << 22;  // what is visited at random should stay near the processor
@@ -191,6 +191,21 @@ LinearSums linear_sums(const X& x, const Cells& cells, double bias, const W* wei
         total.duals += label.duals;
     }
     return total;
+}
+
+// What a prior R makes of the weights and of V: tr(Z R^+ Z'), tr(V R V').
+struct PriorForms {
+    double weights, duals;
+};
+
+// Bounds of these weights and dual variables; forms(V): for a prior, else empty.
+template <RowMatrix X, class W, class Beta>
+fit::Bounds linear_bounds(const X& x, const CertifiedCells& cells, double bias, const W* weights, const Beta& beta,
+                          const std::function<PriorForms(const double* V)>& forms, int threads, Control& control) {
+    std::vector<double> V(forms ? static_cast<std::size_t>((x.cols() + 1) * cells.labels) : 0);
+    const LinearSums sums = linear_sums(x, cells, bias, weights, beta, forms ? V.data() : nullptr, threads, control);
+    const PriorForms squares = forms ? forms(V.data()) : PriorForms{sums.weights, sums.duals};
+    return {.primal = 0.5 * squares.weights + sums.hinge, .dual = sums.linear - 0.5 * squares.duals};
 }
 
 }  // namespace multimargin::m3l

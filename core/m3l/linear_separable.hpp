@@ -452,7 +452,7 @@ class SeparableEngine {
         return std::accumulate(gaps.begin(), gaps.end(), 0.0);
     }
 
-    Evaluation evaluate(double share, Control& control) {
+    fit::Bounds evaluate(double share, Control& control) {
         std::vector<double> totals[5];
         for (auto& t : totals) t.assign(static_cast<std::size_t>(labels_.labels()), 0.0);
         for_blocks(control,

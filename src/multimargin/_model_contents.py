@@ -31,9 +31,9 @@ from .estimators import (
     MultilabelClassifier,
     SubmodularClassifier,
 )
-from .estimators._base import LARGEST, LinearModel
-from .estimators._clique_graph import compiled
-from .estimators._separation_model import SET_ATTRIBUTES, SeparationModel
+from .estimators.cliques.graph import compiled
+from .estimators.contract import LARGEST, LinearModel
+from .estimators.separation.model import SET_ATTRIBUTES, SeparationModel
 from .kernels import make_kernel
 from .labels import LabelForm
 from .zero_shot import RULES as ZERO_SHOT_RULES

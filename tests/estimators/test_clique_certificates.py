@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from multimargin import CliqueClassifier, certify
 from multimargin.datasets import make_clique_labels
 from multimargin.estimators import _clique_frank_wolfe, cliques
-from multimargin.estimators._clique_certifier import CliqueCertifier
-from multimargin.estimators._clique_data import CliqueData
-from multimargin.estimators._clique_short_rows import RowCutter
+from multimargin.estimators.cliques.certifier import CliqueCertifier
+from multimargin.estimators.cliques.data import CliqueData
+from multimargin.estimators.cliques.short_rows import RowCutter
 
 
 class Enumeration:

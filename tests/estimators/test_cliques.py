@@ -12,9 +12,9 @@ from sklearn.svm import LinearSVC
 from multimargin import CliqueClassifier, _core
 from multimargin.datasets import make_clique_labels
 from multimargin.errors import InputError
-from multimargin.estimators._clique_data import CliqueData
-from multimargin.estimators._clique_graph import CliqueGraph, candidate_cliques
-from multimargin.estimators._clique_scores import AtomResiduals, Atoms, clique_scores
+from multimargin.estimators.cliques.data import CliqueData
+from multimargin.estimators.cliques.graph import CliqueGraph, candidate_cliques
+from multimargin.estimators.cliques.scores import AtomResiduals, Atoms, clique_scores
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
 EXACT = {"tol": 1e-8, "max_iter": 100_000, "random_state": 0}

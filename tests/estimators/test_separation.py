@@ -8,9 +8,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier, _core, load, save
 from multimargin.errors import InputError
-from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation import solve_separation
-from multimargin.estimators._separation_problem import Limits, SeparationProblem
+from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.separation.problem import Limits, SeparationProblem
+from multimargin.estimators.separation.solvers import solve_separation
 from multimargin.kernels import KERNELS
 from multimargin.label_kernels import ExpMinusOne, Jaccard, Polynomial, label_atoms, single_labels
 

@@ -10,7 +10,7 @@ from recompute import ListedSets
 
 from multimargin import SubmodularClassifier, _core, certify
 from multimargin.estimators import submodular
-from multimargin.estimators._monitor import Monitor
+from multimargin.estimators.monitor import Monitor
 
 ROUNDING = 1e-9
 

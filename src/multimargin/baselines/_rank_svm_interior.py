@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multimargin.baselines._rank_svm_certifier import RankProblem
-from multimargin.estimators._interior import (
+from multimargin.estimators.interior_point import (
     Found,
     InteriorSystem,
     input_factor,

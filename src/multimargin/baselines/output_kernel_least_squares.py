@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
-from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
-from multimargin.estimators._certificate import Bounds
-from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation_problem import check_finite_kernel, known_labels
+from multimargin.estimators.certificate import Bounds
+from multimargin.estimators.contract import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
+from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.separation.problem import check_finite_kernel, known_labels
 from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel, resolve_gamma
 from multimargin.label_kernels import LabelKernel, check_label_kernel
 

@@ -15,11 +15,11 @@ from multimargin import _core
 from multimargin.baselines._rank_svm_certifier import RankProblem
 from multimargin.baselines._rank_svm_interior import rank_fits_interior, solve_rank_interior
 from multimargin.errors import InputError
-from multimargin.estimators._base import LARGEST, Interval, LinearModel, Problem, Solution
-from multimargin.estimators._certificate import Bounds
-from multimargin.estimators._interior import passes_before
-from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation_problem import known_labels
+from multimargin.estimators.certificate import Bounds
+from multimargin.estimators.contract import LARGEST, Interval, LinearModel, Problem, Solution
+from multimargin.estimators.interior_point import passes_before
+from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.separation.problem import known_labels
 
 __all__ = ["RankSVM", "threshold_targets"]
 

@@ -126,7 +126,7 @@ def _kind(path: Path) -> str:
 
 def _read_file(path: Path, file_format: str | None, options: dict[str, Any]) -> Data:
     from multimargin import datasets
-    from multimargin.estimators._base import _check_magnitude
+    from multimargin.estimators.contract import _check_magnitude
 
     dataset = datasets.read(path, format=file_format, **options)
     try:
