@@ -326,6 +326,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         *,
         tol: float | None = None,
         max_iter: int | None = None,
+        time_limit: float | None = None,
         passes: int = 0,
     ) -> _core.Limits:
         """When a native solver stops, after ``passes`` of one before it, in what is left of the time."""
@@ -334,7 +335,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             max_iter=int(self.max_iter if max_iter is None else max_iter),
             threads=problem.n_jobs,
             seed=problem.seed,
-            time_limit=monitor.time_left(self.time_limit),
+            time_limit=monitor.time_left(self.time_limit) if time_limit is None else time_limit,
             report=monitor,
             passes=passes,
         )
