@@ -83,7 +83,7 @@ class SubmodularClassifier(MultilabelClassifier):
     oracle : {"exact", "paper"}, default="exact"
         How the inner maximum is found. ``"paper"`` is the approximation of Petterson and Caetano: training then stops
         at another point than the optimum, and the certificate shows how far away.
-    offset : {"none", "train", "cv"}, default="none"
+    offset : {"train", "cv"}, optional
         Whether one number is added to the scores of all labels after training, so that the mean F-score is largest: on
         the training rows, or on held-out rows of a 3-fold cross-validation.
     solver : {"blocks", "bundle", "bmrm"}, default="blocks"
