@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import clone
 
-from multimargin import KernelM3L, datasets, plots, priors
+from multimargin import KernelM3L, datasets, plots, priors, weights
 from multimargin.model_selection import MultilabelStratifiedKFold
 
 Losses = dict[str, np.ndarray]
@@ -92,7 +92,7 @@ def other_source() -> Losses:
             signatures = digits.signatures[list(unseen)]
             model = KernelM3L(
                 prior=priors.from_signatures(signatures) if with_prior else None,
-                class_weight=priors.LabelFrequencies(priors.signature_frequencies(signatures))
+                class_weight=weights.LabelFrequencies(weights.signature_frequencies(signatures))
                 if with_frequencies
                 else None,
                 random_state=0,

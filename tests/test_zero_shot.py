@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import multimargin
-from multimargin import KernelM3L, LinearM3L, ZeroShotClassifier, priors
+from multimargin import KernelM3L, LinearM3L, ZeroShotClassifier, priors, weights
 from multimargin.errors import InputError
 from multimargin.zero_shot import (
     CategoryKFold,
@@ -76,7 +76,7 @@ def test_the_estimator_gets_the_prior_and_the_weights_of_the_candidates(animals)
     model = ZeroShotClassifier(LinearM3L(tol=1e-8, max_iter=100_000, random_state=0), ANIMALS).fit(X, y)
     by_hand = LinearM3L(
         prior=priors.from_signatures(targets),
-        class_weight=priors.class_weights(Y, priors.signature_frequencies(targets)),
+        class_weight=weights.class_weights(Y, weights.signature_frequencies(targets)),
         tol=1e-8,
         max_iter=100_000,
         random_state=0,
