@@ -53,5 +53,3 @@ def test_bad_frequencies_are_refused():
         class_weights([[1, 0], [0, 1]], [0.2, 0.5, 0.1])
     with pytest.raises(InputError, match="no entry for label 1"):
         class_weights([[1, 0], [0, 1]], {0: 0.5})
-
-

@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 from multimargin import priors
 from multimargin.errors import InputError
@@ -40,6 +41,21 @@ def test_labels_with_constant_and_missing_cells(rng):
         R = priors.from_labels(Y, kind)
         assert is_psd(R)
         np.testing.assert_allclose(np.diag(R), 1.0)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_moments_of_labels_are_those_of_the_rows_that_know_both(rng, container):
+    Y = np.where(rng.random((50, 6)) < 0.3, np.nan, rng.random((50, 6)) < 0.4)
+    Y[:, 5] = np.nan
+    sign = np.where(np.isnan(Y), 0, 2 * Y - 1)
+    together = np.maximum((sign**2).T @ sign**2, 1)
+    moment = sign.T @ sign / together
+    np.fill_diagonal(moment, 1)
+    values, vectors = np.linalg.eigh(moment)
+    nearest = vectors @ np.diag(np.maximum(values, 0)) @ vectors.T
+    scale = np.sqrt(np.diag(nearest))
+    found = priors.from_labels(container(Y), "second-moment")
+    np.testing.assert_allclose(found, nearest / np.outer(scale, scale), atol=1e-12)
 
 
 def test_missing_cells_do_not_change_complete_pairs(rng):
