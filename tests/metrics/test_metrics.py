@@ -436,7 +436,7 @@ def test_a_new_metric_is_a_formula_and_a_line(monkeypatch):
     Y, P, S = random_case(np.random.default_rng(12))
     report = metrics.report(Y, P, S)
     assert report["empty-rows"] == empty_rows(Y, P) == np.mean(P.sum(axis=1) == 0)
-    among_the_best = (S == S.max(axis=1, keepdims=True)) & (Y == 1)
+    among_the_best = (S.max(axis=1, keepdims=True) == S) & (Y == 1)
     assert report["hit@1"] == hit_at_k(Y, S, 1) == among_the_best.any(axis=1).mean()
     model = SimpleNamespace(predict=lambda X: P, decision_function=lambda X: S)
     assert metrics.scorer("empty-rows")(model, None, Y) == -report["empty-rows"]
