@@ -13,9 +13,7 @@ from multimargin import KernelM3L, LinearM3L, ZeroShotClassifier, priors, weight
 from multimargin.errors import InputError
 from multimargin.zero_shot import (
     CategoryKFold,
-    harmonic_mean_accuracy,
     harmonic_mean_scorer,
-    per_class_accuracy,
     per_class_scorer,
 )
 
@@ -155,33 +153,6 @@ def test_harmonic_mean_over_seen_and_unseen(animals):
     scores = cross_val_score(model, X, y, cv=cv, scoring=harmonic_mean_scorer, error_score="raise")
     assert np.all((scores >= 0) & (scores <= 1))
     assert scores.mean() > 0.3
-
-
-def test_accuracies():
-    truth, guess = np.array(list("aabbbc")), np.array(list("abbbbx"))
-    assert per_class_accuracy(truth, guess) == pytest.approx((0.5 + 1 + 0) / 3)
-    seen, unseen = (0.5 + 1) / 2, 0.0
-    assert harmonic_mean_accuracy(truth, guess, ["a", "b"]) == 0.0
-    assert harmonic_mean_accuracy(truth, truth, ["a", "b"]) == 1.0
-    assert harmonic_mean_accuracy(truth, np.array(list("abbbbc")), ["a", "b"]) == pytest.approx(2 * seen / (seen + 1))
-    assert unseen == 0.0
-    with pytest.raises(InputError, match="no unseen one"):
-        harmonic_mean_accuracy(truth, guess, ["a", "b", "c"])
-
-
-def test_category_folds_are_disjoint_in_categories(rng):
-    y = rng.choice(list("abcdefg"), size=200)
-    tested = []
-    for train, test in CategoryKFold(3, random_state=1).split(y, y):
-        assert not set(y[train]) & set(y[test])
-        assert len(train) + len(test) == 200
-        tested.extend(test)
-    assert sorted(tested) == list(range(200))
-    for train, test in CategoryKFold(3, seen_share=0.5, random_state=1).split(y, y):
-        assert set(y[train]) & set(y[test])
-        assert not set(train) & set(test)
-    with pytest.raises(InputError, match="between 2 and the 7 categories"):
-        next(CategoryKFold(8).split(y, y))
 
 
 def test_all_seen_means_all_are_candidates(animals):
