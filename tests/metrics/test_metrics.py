@@ -1,5 +1,6 @@
 import itertools
 import json
+import pickle
 import tracemalloc
 from types import SimpleNamespace
 
@@ -458,3 +459,5 @@ def test_functions_equal_the_report():
     assert metrics.ndcg_at_k(Y, S, 2) == report["ndcg@2"]
     with pytest.raises(InputError, match="from 1 to 7"):
         metrics.precision_at_k(Y, S, 8)
+    for function in (metrics.hamming_loss, metrics.lrap, metrics.ndcg_at_k):  # a search sends them to other processes
+        assert pickle.loads(pickle.dumps(function)) is function
