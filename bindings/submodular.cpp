@@ -393,7 +393,9 @@ void bind_submodular(nb::module_& m) {
     nb::class_<Planes>(m, "Planes", "Label sets of the rows and their weights: the dual variables of a submodular fit.")
         .def("__getstate__",
              [](const Planes& p) {
-                 const auto numpy = []<class T>(const Vector<T>& v) { return nb::cast(nb::ndarray<nb::numpy, const T>(v)); };
+                 const auto numpy = []<class T>(const Vector<T>& v) {
+                     return nb::cast(nb::ndarray<nb::numpy, const T>(v));
+                 };
                  return nb::make_tuple(numpy(p.row), numpy(p.weight), numpy(p.offsets), numpy(p.labels));
              })
         .def("__setstate__", [](Planes& self, const nb::tuple& arrays) {

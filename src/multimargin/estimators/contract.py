@@ -30,11 +30,10 @@ from multimargin import _core
 from multimargin._core import Status
 from multimargin._rows import native_rows
 from multimargin.errors import FitError, InputError
-from multimargin.estimators._weights import CellCosts, cell_costs
 from multimargin.estimators.certificate import Bounds, Certificate
 from multimargin.estimators.monitor import Monitor, Progress
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
-from multimargin.priors import LabelFrequencies
+from multimargin.weights import CellCosts, LabelFrequencies, cell_costs
 
 __all__ = [
     "Interval",
@@ -99,15 +98,8 @@ class Problem:
 
     def part(self, rows: NDArray[Any]) -> Problem:
         """Return the problem of some of the rows."""
-        labels = self.labels
-        some = replace(
-            labels,
-            positives=labels.positives[rows],
-            missing=None if labels.missing is None else labels.missing[rows],
-        )
-        return replace(
-            self, X=self.X[rows], labels=some, costs=self.costs.part(rows), constant=constant_labels(some)[0]
-        )
+        some = self.labels.part(rows)
+        return replace(self, X=self.X[rows], labels=some, costs=self.costs.part(rows), constant=some.constant)
 
     def in_double(self) -> Problem:
         """Return the same problem in double precision."""
@@ -286,7 +278,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             )
             raise FitError(msg)
         if problem.constant.any():
-            self._set_constant(model.fitted, problem.constant, constant_labels(labels)[1])
+            self._set_constant(model.fitted, problem.constant, labels.signs)
         monitor.settle(model.passes, bounds.primal, bounds.dual)
         return {
             **model.fitted,
@@ -442,7 +434,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _constant_labels(self, labels: LabelMatrix, prior: Any) -> NDArray[np.bool_]:
         """Labels that are left out of training and predicted constant."""
-        return constant_labels(labels)[0]
+        return labels.constant
 
     def _prepare(self, problem: Problem) -> Any:
         """Check the rules that need both parameters and data, before any work; return what ``_solve`` is given."""
@@ -569,12 +561,6 @@ def _suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:
 def native_cells(matrix: sp.csr_array) -> _core.Cells:
     """Cells of a sparse 0/1 matrix for the native core."""
     return _core.Cells(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.shape[1])
-
-
-def constant_labels(labels: LabelMatrix) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which labels take one value only, and the sign of that value; a label never observed counts as absent."""
-    positive, negative = labels.counts()
-    return (positive == 0) | (negative == 0), np.where(positive > 0, 1.0, -1.0)
 
 
 def _warn_constant(labels: LabelMatrix, constant: NDArray[np.bool_]) -> None:

@@ -35,8 +35,7 @@ from multimargin.estimators.separation.problem import (
     known_labels,
 )
 from multimargin.estimators.separation.solvers import second_solver, solve_separation
-from multimargin.grams import gram_matrix
-from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, make_kernel, resolve_gamma
+from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, gram_matrix, make_kernel, resolve_gamma
 from multimargin.label_kernels import LabelAtoms, single_labels
 
 __all__ = ["SeparationModel"]
