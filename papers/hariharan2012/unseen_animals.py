@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import pairwise
 from sklearn.preprocessing import normalize
 
-from multimargin import datasets, priors
-from multimargin.estimators import KernelM3L, LinearM3L
-
-from ._common import Cell, Step, hamming_percent, quiet_about_constants, spread
+from multimargin import KernelM3L, LinearM3L, datasets, priors
+from papers.measuring import Cell, Settings, Step, cell, hamming_percent, quiet_about_constants
 
 __all__ = ["pair_correlation", "unseen_attributes"]
 
@@ -48,7 +46,7 @@ class _Animals:
         return hamming_percent(np.broadcast_to(frequency > 0.5, self.Y_test[:, columns].shape), self.Y_test[:, columns])
 
 
-def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
+def unseen_attributes(settings: Settings, step: Step) -> list[Cell]:
     """All attributes of unseen animals: one-vs-all and M3L, with and without class weights, on a grid."""
     animals = _Animals()
     losses: dict[tuple[str, float, str], list[float]] = {}
@@ -74,20 +72,18 @@ def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
     means = {key: float(np.mean(values)) for key, values in losses.items()}
     best = min((key for key in means if key[2] == "M3L"), key=lambda key: means[key])[:2]
     cells = [
-        {
-            "name": method if (kernel, C) == best else f"{method}, {kernel}, C = {C:g}",
-            "setting": f"{kernel}, C = {C:g}",
-            "ours": means[kernel, C, method],
-            "spread": spread(losses[kernel, C, method]),
-            "headline": (kernel, C) == best,
-        }
-        for kernel, C, method in losses
+        cell(
+            method if (kernel, C) == best else f"{method}, {kernel}, C = {C:g}",
+            values,
+            setting=f"{kernel}, C = {C:g}",
+            headline=(kernel, C) == best,
+        )
+        for (kernel, C, method), values in losses.items()
     ]
-    constant = {"name": "constant", "setting": "", "ours": animals.constant_loss(), "spread": None, "headline": True}
-    return [*sorted(cells, key=lambda cell: not cell["headline"]), constant]
+    return [*cells, cell("constant", animals.constant_loss())]
 
 
-def pair_correlation(settings: dict[str, Any], step: Step) -> list[Cell]:
+def pair_correlation(settings: Settings, step: Step) -> list[Cell]:
     """Two attributes of unseen animals against the correlation r that the prior gives them."""
     animals = _Animals()
     columns = [animals.names.index(name) for name in settings["labels"]]
@@ -100,18 +96,8 @@ def pair_correlation(settings: dict[str, Any], step: Step) -> list[Cell]:
             model = KernelM3L(settings["C"], kernel="precomputed", prior=np.array([[1.0, r], [r, 1.0]]), random_state=0)
             with quiet_about_constants():
                 losses[r].append(hamming_percent(model.fit(train, animals.Y[rows][:, columns]).predict(test), truth))
-    cells: list[Cell] = [
-        {
-            "name": f"r = {r:+.1f}",
-            "setting": "",
-            "ours": float(np.mean(values)),
-            "spread": spread(values),
-            "headline": True,
-        }
-        for r, values in losses.items()
-    ]
-    constant = animals.constant_loss(columns)
-    return [*cells, {"name": "constant", "setting": "", "ours": constant, "spread": None, "headline": True}]
+    constant = cell("constant", animals.constant_loss(columns))
+    return [*(cell(f"r = {r:+.1f}", values) for r, values in losses.items()), constant]
 
 
 def _features(kernel: str, X: NDArray[Any], X_test: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
