@@ -15,7 +15,7 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 from multimargin import datasets, metrics, persistence
-from multimargin.cli._app import app
+from multimargin.cli._app import VERBS, make_app
 from multimargin.cli._output import _share_closed
 from multimargin.errors import FitError
 from multimargin.estimators import REGISTRY, LinearM3L
@@ -23,12 +23,11 @@ from multimargin.estimators import REGISTRY, LinearM3L
 from .conftest import FEATURES, LABELS, csv, libsvm, sample
 
 Run = Callable[..., Any]
-VERBS = ("demo", "fit", "predict", "evaluate", "datasets")
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_has_an_example(verb: str) -> None:
-    result = CliRunner().invoke(app, [verb, "--help"])
+    result = CliRunner().invoke(make_app(), [verb, "--help"])
     assert result.exit_code == 0
     assert "Example" in result.output
     assert f"multimargin {verb}" in result.output

@@ -15,9 +15,9 @@ from multimargin import datasets, metrics, priors
 from multimargin.estimators import LinearM3L
 from multimargin.model_selection import MultilabelStratifiedKFold
 
-from ._statistics import Mean, compare, percent
+from .means import Mean, compare, percent
 
-__all__ = ["METHODS", "RULE", "Strips", "run_strips"]
+__all__ = ["MEASURES", "METHODS", "RULE", "Strips", "run_strips"]
 
 COSTS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DRAWS = 5

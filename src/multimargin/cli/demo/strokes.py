@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from multimargin import datasets, priors
 from multimargin.estimators import LinearM3L
 
-from ._statistics import Mean, compare, percent
+from .means import Mean, compare, percent
 
 __all__ = ["METHODS", "RULE", "StrokeSplit", "Strokes", "run_strokes"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import Json
+from multimargin.cli._options import Json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,12 +37,12 @@ def run(out: Out = Path("multimargin-demo"), json: Json = False) -> None:
     """Run the verb."""
     _check_folder(out)
     start = time.perf_counter()
+    from multimargin.cli._output import print_json
     from multimargin.report import write_page
 
-    from ._demo_page import demo_page
-    from ._output import print_json
-    from ._strips import run_strips
-    from ._strokes import run_strokes
+    from .page import demo_page
+    from .strips import run_strips
+    from .strokes import run_strokes
 
     with _steps(total=12) as step:
         strokes = run_strokes(step)
@@ -83,8 +83,9 @@ def _steps(total: int) -> Iterator[Callable[[str], None]]:
 
 
 def _show(strokes: Any, strips: Any, path: Path, seconds: float) -> None:
-    from ._output import console
-    from ._strips import MEASURES
+    from multimargin.cli._output import console
+
+    from .strips import MEASURES
 
     screen = console()
     unseen = len(strokes.splits[0].unseen)
