@@ -6,19 +6,22 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["console", "facts_table", "fit_progress", "print_json", "status"]
+__all__ = ["Step", "console", "facts_table", "fit_progress", "print_json", "status", "steps", "table"]
 
 QUIET_SECONDS = 10.0
 
 Callback = Callable[[Any], bool | None]
+Step = Callable[[str], None]
+"""Told what is being worked on."""
 
 
 def console() -> Console:
@@ -55,8 +58,28 @@ def facts_table(facts: Mapping[str, Any]) -> Table:
     return table
 
 
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
+    """Return a table whose first column names the rows."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for k, name in enumerate(header):
+        made.add_column(name, justify="right" if k else "left", no_wrap=True)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
 @contextmanager
-def status(what: str) -> Iterator[Callable[[str], None]]:
+def steps(total: int) -> Iterator[Step]:
+    """Give a function to announce the next of several steps: a bar on a terminal, nothing otherwise."""
+    errors = Console(stderr=True)
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("starting", total=total)
+        yield lambda what: bar.update(task, description=what, advance=1)
+
+
+@contextmanager
+def status(what: str) -> Iterator[Step]:
     """Show on standard error what is being done; gives a function that tells the step reached.
 
     A spinner on a terminal; otherwise a line every ten seconds at most, when a step begins.
@@ -69,7 +92,7 @@ def status(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda step: spinner.update(f"{what}: {step}")
 
 
-def _quiet_steps(what: str) -> Callable[[str], None]:
+def _quiet_steps(what: str) -> Step:
     last = [time.monotonic()]
 
     def update(step: str) -> None:

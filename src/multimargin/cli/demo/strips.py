@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from multimargin import datasets, metrics, priors
+from multimargin.cli._output import Step
 from multimargin.estimators import LinearM3L
 from multimargin.model_selection import MultilabelStratifiedKFold
 
@@ -28,8 +28,6 @@ RULE = (
     f"stratified folds of the training strips. Means and standard errors are over {DRAWS} draws of 1000 "
     "training and 500 test strips."
 )
-
-Step = Callable[[str], None]
 
 
 @dataclass(frozen=True)
