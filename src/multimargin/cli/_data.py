@@ -21,7 +21,6 @@ __all__ = [
     "data_facts",
     "known_sets",
     "matched_labels",
-    "named_labels",
     "read_data",
     "reading_notes",
     "shown_name",
@@ -221,13 +220,6 @@ def check_features(model: Any, name: str, data: Dataset) -> None:
             f"Give data made in the same way; --labels says which columns are no features."
         )
         raise InputError(msg)
-
-
-def named_labels(data: Dataset) -> LabelMatrix:
-    """Return Y with the names of its labels."""
-    from multimargin.labels import read_labels
-
-    return read_labels(data.Y, names=data.label_names)
 
 
 def matched_labels(model: Any, name: str, data: Dataset) -> LabelMatrix:

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -78,30 +78,10 @@ def steps(total: int) -> Iterator[Step]:
         yield lambda what: bar.update(task, description=what, advance=1)
 
 
-@contextmanager
-def status(what: str) -> Iterator[Step]:
-    """Show on standard error what is being done; gives a function that tells the step reached.
-
-    A spinner on a terminal; otherwise a line every ten seconds at most, when a step begins.
-    """
+def status(what: str) -> AbstractContextManager[Any]:
+    """Show what is being done beside a spinner, on a terminal; nothing otherwise."""
     errors = Console(stderr=True)
-    if not errors.is_terminal:
-        yield _quiet_steps(what)
-        return
-    with errors.status(what) as spinner:
-        yield lambda step: spinner.update(f"{what}: {step}")
-
-
-def _quiet_steps(what: str) -> Step:
-    last = [time.monotonic()]
-
-    def update(step: str) -> None:
-        now = time.monotonic()
-        if now - last[0] >= QUIET_SECONDS:
-            last[0] = now
-            sys.stderr.write(f"{what}: {step}\n")
-
-    return update
+    return errors.status(what) if errors.is_terminal else nullcontext()
 
 
 @contextmanager
@@ -140,13 +120,13 @@ def _moving_bar(bar: Progress, what: str, tol: float) -> Callback:
 
 
 def _quiet_lines(what: str) -> Callback:
-    last = [time.monotonic()]
+    last = time.monotonic()
 
     def update(progress: Any) -> None:
-        now = time.monotonic()
+        nonlocal last
         gap = _relative_gap(progress)
-        if gap is not None and now - last[0] >= QUIET_SECONDS:
-            last[0] = now
+        if gap is not None and time.monotonic() - last >= QUIET_SECONDS:
+            last = time.monotonic()
             sys.stderr.write(f"{what}: pass {progress.pass_}, {progress.time:.0f} s, relative gap {gap:.1e}\n")
 
     return update

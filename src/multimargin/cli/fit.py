@@ -99,15 +99,16 @@ def _train(
     out: Path | None,
     json: bool,
 ) -> None:
+    from multimargin.labels import read_labels
     from multimargin.persistence import save
 
-    from ._data import check_output, data_facts, named_labels, read_data, reading_notes, shown_name
+    from ._data import check_output, data_facts, read_data, reading_notes, shown_name
     from ._output import fit_progress, status
 
     check_output(out)
     with status(f"reading {source}"):
         data = read_data(source, "train", labels, file_format)
-    Y = named_labels(data)
+    Y = read_labels(data.Y, names=data.label_names)
     if prior is not None:
         estimator.set_params(prior=_read_prior(prior, Y))
     start = time.perf_counter()
