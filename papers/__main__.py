@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from multimargin.errors import InputError
+
 from .measuring import Step
 from .tables import Table, find_tables, reproduce
 
@@ -36,14 +38,15 @@ HEADER = ("", "published", "ours", "sd", "difference", "verdict")
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
+        msg = f"{message}. See: python -m papers --help"
+        raise InputError(msg)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, or 2 for bad input with one sentence on standard error."""
     try:
         _run(arguments)
-    except (ValueError, OSError, ImportError) as error:
+    except (InputError, OSError) as error:
         sys.stderr.write(f"papers: {str(error).splitlines()[0]}\n")
         return 2
     except KeyboardInterrupt:

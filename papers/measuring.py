@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cell", "Settings", "Step", "as_dense", "cell", "hamming_percent", "quiet_about_constants"]
+from multimargin import datasets
+
+__all__ = ["Cell", "Settings", "Step", "as_dense", "cell", "dense_parts", "hamming_percent", "quiet_about_constants"]
 
 Settings = dict[str, Any]
 """What the table says in its file."""
@@ -42,6 +44,12 @@ def cell(name: str, draws: Sequence[float] | float, *, setting: str = "", headli
     spread = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
     ours = float(np.mean(numbers))
     return {"name": name, "setting": setting, "ours": ours, "spread": spread, "headline": headline, **more}
+
+
+def dense_parts(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """X and Y of the training part of a data set, X and Y of the test part."""
+    data = datasets.load(name)
+    return as_dense(data.X_train), as_dense(data.Y_train), as_dense(data.X_test), as_dense(data.Y_test)
 
 
 def as_dense(table: Any) -> NDArray[Any]:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import StandardScaler, normalize
 
-from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier, datasets
+from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier
 from multimargin.baselines import OutputKernelLeastSquares, RankSVM
-from papers.measuring import Cell, Settings, Step, as_dense, cell, quiet_about_constants
+from papers.measuring import Cell, Settings, Step, cell, dense_parts, quiet_about_constants
 
 __all__ = ["kernel_or_threshold", "label_kernels_compared", "output_kernels", "training_sizes"]
 
@@ -78,9 +78,8 @@ def frequent_labels(name: str, n_labels: int, least_labels: int) -> tuple[NDArra
 
 
 def _pooled(name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    data = datasets.load(name)
-    X = np.vstack([as_dense(data.X_train), as_dense(data.X_test)])
-    return X, np.vstack([as_dense(data.Y_train), as_dense(data.Y_test)]).astype(np.int64)
+    X, Y, X_test, Y_test = dense_parts(name)
+    return np.vstack([X, X_test]), np.vstack([Y, Y_test])
 
 
 class _Trial:

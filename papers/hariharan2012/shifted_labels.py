@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import normalize
 
 from multimargin import KernelM3L, datasets, priors
 from papers.measuring import Cell, Settings, Step, as_dense, cell, hamming_percent, quiet_about_constants
+
+from .kernels import median_grams
 
 __all__ = ["shifted_labels"]
 
@@ -137,9 +138,7 @@ def _grams(kernel: str, X: Any, X_test: Any) -> _Grams:
     """Linear kernel, or RBF with the median of the squared distances as its width."""
     if kernel == "linear":
         return _Grams(as_dense(X @ X.T), as_dense(X_test @ X.T))
-    own = pairwise.euclidean_distances(X, squared=True)
-    gamma = 1.0 / np.median(own[np.triu_indices(X.shape[0], 1)])
-    return _Grams(np.exp(-gamma * own), np.exp(-gamma * pairwise.euclidean_distances(X_test, X, squared=True)))
+    return _Grams(*median_grams("rbf", X, X_test))
 
 
 def _fits(knowledge: _Knowledge, grid: list[float], K: NDArray[np.float64], Y: Labels) -> Iterator[KernelM3L]:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import pairwise
 from sklearn.preprocessing import normalize
 
 from multimargin import KernelM3L, LinearM3L, datasets, priors
 from papers.measuring import Cell, Settings, Step, cell, hamming_percent, quiet_about_constants
+
+from .kernels import median_grams
 
 __all__ = ["pair_correlation", "unseen_attributes"]
 
@@ -56,7 +57,7 @@ def unseen_attributes(settings: Settings, step: Step) -> list[Cell]:
         R = priors.from_signatures(animals.signatures, animals.shares)
         for kernel in settings["kernels"]:
             step(f"draw {draw + 1} of {settings['draws']}, {kernel}")
-            train, test = _features(kernel, X, animals.X_test)
+            train, test = (X, animals.X_test) if kernel == "linear" else median_grams(kernel, X, animals.X_test)
             for C in settings["C"]:
                 for method, (with_prior, with_weights) in METHODS.items():
                     model: Any = LinearM3L() if kernel == "linear" else KernelM3L(kernel="precomputed")
@@ -91,25 +92,10 @@ def pair_correlation(settings: Settings, step: Step) -> list[Cell]:
     losses: dict[float, list[float]] = {r: [] for r in settings["r"]}
     for draw, rows in enumerate(animals.draws(settings["rows"], settings["draws"])):
         step(f"draw {draw + 1} of {settings['draws']}")
-        train, test = _features("rbf", animals.X[rows], animals.X_test)
+        train, test = median_grams("rbf", animals.X[rows], animals.X_test)
         for r in settings["r"]:
             model = KernelM3L(settings["C"], kernel="precomputed", prior=np.array([[1.0, r], [r, 1.0]]), random_state=0)
             with quiet_about_constants():
                 losses[r].append(hamming_percent(model.fit(train, animals.Y[rows][:, columns]).predict(test), truth))
     constant = cell("constant", animals.constant_loss(columns))
     return [*(cell(f"r = {r:+.1f}", values) for r, values in losses.items()), constant]
-
-
-def _features(kernel: str, X: NDArray[Any], X_test: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows themselves for a linear model, Gram matrices otherwise; widths are medians."""
-    if kernel == "linear":
-        return X, X_test
-
-    def distances(A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
-        if kernel == "rbf":
-            return np.asarray(pairwise.euclidean_distances(A, B, squared=True))
-        return -np.asarray(pairwise.additive_chi2_kernel(A, B))
-
-    own = distances(X, X)
-    gamma = 1.0 / np.median(own[np.triu_indices(len(X), 1)])
-    return np.exp(-gamma * own), np.exp(-gamma * distances(X_test, X))

@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 
 from multimargin import CliqueClassifier, datasets
 from multimargin.model_selection import MultilabelStratifiedShuffleSplit
-from papers.measuring import Cell, Settings, Step, as_dense, cell, hamming_percent
+from papers.measuring import Cell, Settings, Step, cell, dense_parts, hamming_percent
 
 __all__ = ["clique_count", "clique_objective", "clique_recovery", "label_graphs"]
 
@@ -155,12 +155,11 @@ class _Synthetic:
 
 def _folds(settings: Settings) -> Iterator[tuple[NDArray[Any], ...]]:
     """Training and test rows: folds of all rows for each seed, or the official split if ``folds`` is 0."""
-    data = datasets.load(settings["set"])
-    parts = [as_dense(part) for part in (data.X_train, data.Y_train, data.X_test, data.Y_test)]
+    parts = dense_parts(settings["set"])
     if not settings["folds"]:
-        yield parts[0], parts[1].astype(int), parts[2], parts[3].astype(int)
+        yield parts
         return
-    X, Y = np.vstack(parts[0::2]), np.vstack(parts[1::2]).astype(int)
+    X, Y = np.vstack(parts[0::2]), np.vstack(parts[1::2])
     if settings["rows"]:
         rows = np.random.default_rng(0).permutation(len(X))[: settings["rows"]]
         X, Y = X[rows], Y[rows]
