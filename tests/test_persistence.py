@@ -40,7 +40,7 @@ from multimargin.persistence import (
     _Reader,
     _Writer,
     load,
-    load_notes,
+    load_with_notes,
     save,
     storable_classes,
 )
@@ -283,10 +283,10 @@ def test_frames_come_back() -> None:
 def test_notes_are_kept_beside_the_model(tmp_path: Path) -> None:
     notes = {"file": "train.arff", "labels": ("sea", "sun"), "n_features": 4}
     save(fitted(), tmp_path / "model.mm", notes=notes)
-    assert load_notes(tmp_path / "model.mm") == notes
+    assert load_with_notes(tmp_path / "model.mm")[1] == notes
     assert_same_model(load(tmp_path / "model.mm"), fitted())
     save(fitted(), tmp_path / "model.mm")
-    assert load_notes(tmp_path / "model.mm") == {}
+    assert load_with_notes(tmp_path / "model.mm")[1] == {}
 
 
 def test_callback_is_dropped_and_private_state_left_out(tmp_path: Path) -> None:
@@ -482,7 +482,7 @@ def test_an_array_named_many_times_takes_no_memory(tmp_path: Path) -> None:
 
     (tmp_path / "bomb.mm").write_bytes(with_content(repeat))
     with pytest.raises(ModelFileError, match="names array 0 twice"):
-        load_notes(tmp_path / "bomb.mm")
+        load(tmp_path / "bomb.mm")
 
 
 def changed_elements(model: Any, attribute: str, elements: Any) -> bytes:

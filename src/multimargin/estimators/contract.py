@@ -349,14 +349,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             Of shape (n_samples,) if the model was trained on a 1-D y, as scikit-learn's scorers expect.
         """
         check_is_fitted(self)
-        scores = self._scores(self._check_X(X))
-        if not np.isfinite(scores).all():
-            msg = (
-                "X is so far from the training rows that scores leave the range of floating point: its largest entry "
-                f"is {_largest(X if sp.issparse(X) else np.asarray(X)):.3g}. Scale it as the training rows were."
-            )
-            raise InputError(msg)
-        return scores[:, 0] if self.label_form_.kind == "column" else scores
+        return self._in_form(self._finite_scores(self._check_X(X)))
 
     def predict(self, X: Any) -> Any:
         """Predicted labels, in the form in which Y was given to :meth:`fit`.
@@ -373,6 +366,26 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         index = getattr(X, "index", None)
         positives = self._positives(self._check_X(X))
         return write_labels(positives, self.label_form_, self.label_names_, self.classes_, index)
+
+    def predict_with_scores(self, X: Any) -> tuple[Any, NDArray[Any]]:
+        """Predicted labels and scores, as :meth:`predict` and :meth:`decision_function`, computing each score once.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
+        scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
+        """
+        check_is_fitted(self)
+        index = getattr(X, "index", None)
+        X = self._check_X(X)
+        scores = self._finite_scores(X)
+        positives = self._positives(X, scores)
+        labels = write_labels(positives, self.label_form_, self.label_names_, self.classes_, index)
+        return labels, self._in_form(scores)
 
     def predict_sets(self, X: Any) -> list[tuple[Any, ...]]:
         """Predicted labels as a tuple of label names for every row.
@@ -423,10 +436,34 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         _check_magnitude(checked, getattr(self, "feature_names_in_", None))
         return checked
 
-    def _positives(self, X: Any) -> sp.csr_array:
-        """Predicted cells, computed in row blocks so that the scores of all rows are never held at once."""
-        blocks = [sp.csr_array(self._scores(X[rows]) > 0) for rows in row_blocks(X.shape[0], len(self.label_names_))]
+    def _finite_scores(self, X: Any) -> NDArray[Any]:
+        scores = self._scores(X)
+        if not np.isfinite(scores).all():
+            msg = (
+                "X is so far from the training rows that scores leave the range of floating point: its largest entry "
+                f"is {_largest(X):.3g}. Scale it as the training rows were."
+            )
+            raise InputError(msg)
+        return scores
+
+    def _in_form(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Scores of a 1-D y as a 1-D array."""
+        return scores[:, 0] if self.label_form_.kind == "column" else scores
+
+    def _positives(self, X: Any, scores: NDArray[Any] | None = None) -> sp.csr_array:
+        """Predicted cells; unless scores are at hand, in row blocks, so that those of all rows are never held at once.
+
+        A subclass whose prediction is not `_decided` by scores alone ignores them.
+        """
+        if scores is not None:
+            return sp.csr_array(self._decided(scores))
+        rows_at_once = row_blocks(X.shape[0], len(self.label_names_))
+        blocks = [sp.csr_array(self._decided(self._scores(X[rows]))) for rows in rows_at_once]
         return sp.csr_array(sp.vstack(blocks, format="csr"))
+
+    def _decided(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which cells are predicted, by their scores."""
+        return scores > 0
 
     def _checked_prior(self, labels: LabelMatrix) -> Any:
         """Return the prior on label correlations, for estimators that have one."""

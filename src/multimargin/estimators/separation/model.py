@@ -369,16 +369,10 @@ class SeparationModel(MultilabelClassifier):
             self.dual_coef_[:, constant] = 0.0
         self.intercept_[constant] = value[constant]
 
-    def _positives(self, X: Any) -> sp.csr_array:
-        if self.fallback == "none":
-            return super()._positives(X)
+    def _decided(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        predicted = super()._decided(scores)
         varies = ~np.isin(self.label_names_, self.constant_labels_)
-        blocks = []
-        for rows in row_blocks(X.shape[0], len(self.label_names_)):
-            scores = self._scores(X[rows])
-            predicted = scores > 0
+        if self.fallback != "none" and varies.any():
             empty = np.flatnonzero(~predicted.any(axis=1))
-            if varies.any():
-                predicted[empty, np.where(varies, scores[empty], -np.inf).argmax(axis=1)] = True
-            blocks.append(sp.csr_array(predicted))
-        return sp.csr_array(sp.vstack(blocks, format="csr"))
+            predicted[empty, np.where(varies, scores[empty], -np.inf).argmax(axis=1)] = True
+        return predicted

@@ -349,7 +349,7 @@ class SubmodularClassifier(MultilabelClassifier):
         _core.cut_marginals(u, self.pairs_, self.pair_coef_, worth)
         return worth
 
-    def _positives(self, X: Any) -> sp.csr_array:
+    def _positives(self, X: Any, scores: NDArray[Any] | None = None) -> sp.csr_array:
         blocks = []
         for rows in row_blocks(X.shape[0], len(self.label_names_)):
             u = self._shifted(X[rows])

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from multimargin import _core, datasets, metrics
+from multimargin import LinearM3L, SubmodularClassifier, datasets, metrics
 from multimargin.baselines import MLkNN, RAkEL
-from multimargin.estimators import LinearM3L, SubmodularClassifier
+from papers.measuring import Cell, Settings, Step, as_dense, cell, quiet_about_constants
 
-from ._common import Cell, Step, as_dense, quiet_about_constants, spread
+from .oracles import AllLabelSets
 
 __all__ = ["few_features", "published_oracle"]
 
@@ -54,13 +54,13 @@ class _Split:
         return 100.0 * metrics.example_f1(self.Y_test, predicted)
 
 
-def few_features(settings: dict[str, Any], step: Step) -> list[Cell]:
+def few_features(settings: Settings, step: Step) -> list[Cell]:
     """F-score with shares of the features drawn at random: with and without attraction, intercept and offset."""
     cells: list[Cell] = []
     for name in settings["sets"]:
         data, its = _Split.load(name), {**settings, **settings[name]}
-        cells.append(_cell(f"{name}, pairs", [float(len(_pairs(data, its["pairs"])))]))
-        cells.append(_cell(f"{name}, constant", [data.f_score(_best_constant(data))]))
+        cells.append(cell(f"{name}, pairs", len(_pairs(data, its["pairs"]))))
+        cells.append(cell(f"{name}, constant", data.f_score(_best_constant(data))))
         rng = np.random.default_rng(0)
         for share in settings["features"]:
             draws = settings["draws"] if share < 1 else 1
@@ -71,12 +71,8 @@ def few_features(settings: dict[str, Any], step: Step) -> list[Cell]:
                 columns = np.sort(rng.choice(n_features, max(1, round(share * n_features)), replace=False))
                 for method, score in _contest(data.with_features(columns), its, draw):
                     scores.setdefault(f"{name}, {share:.0%}, {method}", []).append(score)
-            cells += [_cell(method, values) for method, values in scores.items()]
+            cells += [cell(method, values) for method, values in scores.items()]
     return cells
-
-
-def _cell(name: str, values: list[float]) -> Cell:
-    return {"name": name, "setting": "", "ours": float(np.mean(values)), "spread": spread(values), "headline": True}
 
 
 def _pairs(data: _Split, share: float) -> Array:
@@ -92,7 +88,7 @@ def _best_constant(data: _Split) -> Array:
     return np.broadcast_to(best, data.Y_test.shape)
 
 
-def _contest(data: _Split, settings: dict[str, Any], draw: int) -> Iterator[tuple[str, float]]:
+def _contest(data: _Split, settings: Settings, draw: int) -> Iterator[tuple[str, float]]:
     for intercept, words in ((True, ""), (False, ", no intercept")):
         for method, pairs in (("RML", 0.0), ("SML", settings["pairs"])):
             for offset, score in _selected(data, settings, pairs=pairs, fit_intercept=intercept).items():
@@ -105,7 +101,7 @@ def _contest(data: _Split, settings: dict[str, Any], draw: int) -> Iterator[tupl
     yield "MLkNN", data.f_score(data.fitted(MLkNN()).predict(data.X_test))
 
 
-def _selected(data: _Split, settings: dict[str, Any], **parameters: Any) -> dict[str, float]:
+def _selected(data: _Split, settings: Settings, **parameters: Any) -> dict[str, float]:
     """Test F-scores, without and with offset, at the lambda and c that are best for each in cross-validation."""
     scales = settings["c"] if parameters["pairs"] > 0 else [1.0]
     held_out: dict[tuple[float, float], list[dict[str, float]]] = {}
@@ -122,7 +118,7 @@ def _selected(data: _Split, settings: dict[str, Any], **parameters: Any) -> dict
 
 
 def _path(
-    data: _Split, settings: dict[str, Any], c: float, lambdas: list[float], **parameters: Any
+    data: _Split, settings: Settings, c: float, lambdas: list[float], **parameters: Any
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Test F-scores without and with offset for falling lambda, each fit started from the last."""
     model = SubmodularClassifier(
@@ -135,7 +131,7 @@ def _path(
         yield lam, {"": data.f_score(model.predict(data.X_test)), ", offset": calibrated}
 
 
-def published_oracle(settings: dict[str, Any], step: Step) -> list[Cell]:
+def published_oracle(settings: Settings, step: Step) -> list[Cell]:
     """How often the published oracle is optimal, proved so, and what the objective loses, along training."""
     data = _Split.load("yeast")
     cells = []
@@ -148,37 +144,36 @@ def published_oracle(settings: dict[str, Any], step: Step) -> list[Cell]:
         for quantity in shares[0]:
             values = [share[quantity] for share in shares]
             late = [value for value, k in zip(values, settings["iterations"], strict=True) if k >= settings["late"]]
-            cells.append(_cell(f"{prefix}{quantity}, mean", [float(np.mean(values))]))
-            cells.append(_cell(f"{prefix}{quantity}, from {settings['late']} on at most", [max(late)]))
+            cells.append(cell(f"{prefix}{quantity}, mean", float(np.mean(values))))
+            cells.append(cell(f"{prefix}{quantity}, from {settings['late']} on at most", max(late)))
         cells += [
-            {**_cell(f"{prefix}{quantity}, iteration {k}", [share[quantity]]), "headline": False}
+            cell(f"{prefix}{quantity}, iteration {k}", share[quantity], headline=False)
             for k, share in zip(settings["iterations"], shares, strict=True)
             for quantity in share
         ]
     return cells
 
 
-def _quality(data: _Split, settings: dict[str, Any], oracle: str, iteration: int) -> dict[str, float]:
+def _quality(data: _Split, settings: Settings, oracle: str, iteration: int) -> dict[str, float]:
     """Shares in percent, at the best point of so many iterations of the bundle method."""
-    lam, truth = settings["lambda"], data.Y.astype(np.uint8)
+    lam = settings["lambda"]
     model = SubmodularClassifier(
-        C=1.0 / (lam * len(truth)), pairs=0.5, solver="bundle", oracle=oracle, max_iter=iteration, tol=1e-9
+        C=1.0 / (lam * len(data.Y)), pairs=0.5, solver="bundle", oracle=oracle, max_iter=iteration, tol=1e-9
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # so many iterations and no more is what is asked for
         data.fitted(model)
-    u = np.ascontiguousarray(data.X @ model.coef_.T + model.intercept_)
-    y = np.zeros_like(truth)
-    approximate = _core.paper_oracle(u, model.pairs_, model.pair_coef_, truth, False, True, y)
-    exact = _core.f_score_oracle(u, model.pairs_, model.pair_coef_, truth, 1e-9, 10**6, 12, truth.copy())
+    u = np.asarray(data.X @ model.coef_.T + model.intercept_)
+    sets = AllLabelSets(data.Y.shape[1], model.pairs_, model.pair_coef_)
+    answers = sets.answers(u, data.Y)
     together = data.Y[:, model.pairs_[:, 0]] * data.Y[:, model.pairs_[:, 1]]
     own = np.sum(u * data.Y, axis=1) + together @ model.pair_coef_
     theta = model.pair_coef_ / together.mean(axis=0)
     norm = sum(float(np.sum(part**2)) for part in (model.coef_, model.intercept_, theta))
-    objective = 0.5 * lam * norm + float(np.mean(exact["lower"] - own))
+    objective = 0.5 * lam * norm + float(np.mean(answers["exact"] - own))
     return {
-        "not optimal": 100.0 * float(np.mean(approximate["value"] < exact["lower"] - 1e-8)),
-        "not proved": 100.0 * (1.0 - float(np.mean(approximate["paper"]))),
-        "not proved, tighter test": 100.0 * (1.0 - float(np.mean(approximate["tight"]))),
-        "objective error": 100.0 * float(np.mean(exact["lower"] - approximate["value"])) / objective,
+        "not optimal": 100.0 * float(np.mean(answers["published"] < answers["exact"] - 1e-8)),
+        "not proved": 100.0 * (1.0 - float(np.mean(answers["proved"]))),
+        "not proved, tighter test": 100.0 * (1.0 - float(np.mean(answers["proved_tighter"]))),
+        "objective error": 100.0 * float(np.mean(answers["exact"] - answers["published"])) / objective,
     }

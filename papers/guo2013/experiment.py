@@ -9,16 +9,14 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import StandardScaler, normalize
 
-from multimargin import datasets
+from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier
 from multimargin.baselines import OutputKernelLeastSquares, RankSVM
-from multimargin.estimators import CalibratedSeparationClassifier, OutputKernelClassifier
-
-from ._common import Cell, Step, as_dense, quiet_about_constants, spread
+from papers.measuring import Cell, Settings, Step, cell, dense_parts, quiet_about_constants
 
 __all__ = ["kernel_or_threshold", "label_kernels_compared", "output_kernels", "training_sizes"]
 
 
-def output_kernels(settings: dict[str, Any], step: Step) -> list[Cell]:
+def output_kernels(settings: Settings, step: Step) -> list[Cell]:
     """Scene images from few rows: ranking, calibrated separation, and output kernels by least squares and margin."""
     X, Y = _pooled("scene")
     scores = _Scores()
@@ -29,7 +27,7 @@ def output_kernels(settings: dict[str, Any], step: Step) -> list[Cell]:
     return scores.cells()
 
 
-def label_kernels_compared(settings: dict[str, Any], step: Step) -> list[Cell]:
+def label_kernels_compared(settings: Settings, step: Step) -> list[Cell]:
     """Compare polynomial label kernels of different degree and weight, on subsets with more and more labels."""
     scores = _Scores()
     for n_labels in settings["labels"]:
@@ -44,7 +42,7 @@ def label_kernels_compared(settings: dict[str, Any], step: Step) -> list[Cell]:
     return scores.cells()
 
 
-def training_sizes(settings: dict[str, Any], step: Step) -> list[Cell]:
+def training_sizes(settings: Settings, step: Step) -> list[Cell]:
     """All methods against the number of training rows."""
     scores = _Scores()
     for n_labels in settings["labels"]:
@@ -58,7 +56,7 @@ def training_sizes(settings: dict[str, Any], step: Step) -> list[Cell]:
     return scores.cells()
 
 
-def kernel_or_threshold(settings: dict[str, Any], step: Step) -> list[Cell]:
+def kernel_or_threshold(settings: Settings, step: Step) -> list[Cell]:
     """Separate what a label kernel gains from what its threshold gains, on several data sets."""
     scores = _Scores(empty=True)
     for entry in settings["sets"]:
@@ -80,9 +78,8 @@ def frequent_labels(name: str, n_labels: int, least_labels: int) -> tuple[NDArra
 
 
 def _pooled(name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    data = datasets.load(name)
-    X = np.vstack([as_dense(data.X_train), as_dense(data.X_test)])
-    return X, np.vstack([as_dense(data.Y_train), as_dense(data.Y_test)]).astype(np.int64)
+    X, Y, X_test, Y_test = dense_parts(name)
+    return np.vstack([X, X_test]), np.vstack([Y, Y_test])
 
 
 class _Trial:
@@ -94,7 +91,7 @@ class _Trial:
         Y: NDArray[np.int64],
         rows: int,
         draw: int,
-        settings: dict[str, Any],
+        settings: Settings,
         scaling: str = "raw",
         constant: bool = False,
     ) -> None:
@@ -173,7 +170,4 @@ class _Scores:
 
     def cells(self) -> list[Cell]:
         """Mean and spread over the draws."""
-        return [
-            {"name": name, "setting": "", "ours": float(np.mean(values)), "spread": spread(values), "headline": True}
-            for name, values in self._values.items()
-        ]
+        return [cell(name, values) for name, values in self._values.items()]

@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import normalize
 
-from multimargin import datasets, priors
-from multimargin.estimators import KernelM3L
+from multimargin import KernelM3L, datasets, priors
 from multimargin.weights import LabelFrequencies
+from papers.measuring import Cell, Settings, Step, as_dense, cell, hamming_percent, quiet_about_constants
 
-from ._common import Cell, Step, as_dense, hamming_percent, quiet_about_constants, spread
+from .kernels import median_grams
 
 __all__ = ["shifted_labels"]
 
@@ -59,7 +58,7 @@ class _Grams:
     test: NDArray[np.float64]
 
 
-def shifted_labels(settings: dict[str, Any], step: Step) -> list[Cell]:
+def shifted_labels(settings: Settings, step: Step) -> list[Cell]:
     """Test loss after training on rows with many labels: the prior of the other rows, and its controls."""
     cells: list[Cell] = []
     for entry in settings["sets"]:
@@ -67,7 +66,7 @@ def shifted_labels(settings: dict[str, Any], step: Step) -> list[Cell]:
         for kernel in settings["kernels"]:
             cells += _compared(data, entry, kernel, settings, step)
         cells += _shift(data, entry, min(entry["draws"], settings["draws"]))
-    return sorted(cells, key=lambda cell: not cell["headline"])
+    return cells
 
 
 def _load(name: str) -> _Data:
@@ -86,7 +85,7 @@ def _draw(data: _Data, entry: dict[str, Any], draw: int, shifted: bool) -> tuple
     return chosen, np.setdiff1d(np.arange(n), chosen)
 
 
-def _compared(data: _Data, entry: dict[str, Any], kernel: str, settings: dict[str, Any], step: Step) -> list[Cell]:
+def _compared(data: _Data, entry: dict[str, Any], kernel: str, settings: Settings, step: Step) -> list[Cell]:
     """All methods on one data set with one kernel."""
     where = f"{entry['name']}, {kernel}"
     chosen_losses: dict[str, list[float]] = {}
@@ -140,9 +139,7 @@ def _grams(kernel: str, X: Any, X_test: Any) -> _Grams:
     """Linear kernel, or RBF with the median of the squared distances as its width."""
     if kernel == "linear":
         return _Grams(as_dense(X @ X.T), as_dense(X_test @ X.T))
-    own = pairwise.euclidean_distances(X, squared=True)
-    gamma = 1.0 / np.median(own[np.triu_indices(X.shape[0], 1)])
-    return _Grams(np.exp(-gamma * own), np.exp(-gamma * pairwise.euclidean_distances(X_test, X, squared=True)))
+    return _Grams(*median_grams("rbf", X, X_test))
 
 
 def _fits(knowledge: _Knowledge, grid: list[float], K: NDArray[np.float64], Y: Labels) -> Iterator[KernelM3L]:
@@ -175,24 +172,16 @@ def _validated_C(knowledge: _Knowledge, grid: list[float], K: NDArray[np.float64
 def _headline(where: str, losses: dict[str, list[float]]) -> list[Cell]:
     gain = np.subtract(losses["M3L"], losses["one-vs-all"])
     gains = {"M3L minus one-vs-all": gain.tolist(), "share of draws won by M3L, %": [100.0 * float(np.mean(gain < 0))]}
-    return [_cell(f"{where}: {name}", values, True) for name, values in {**losses, **gains}.items()]
+    setting = "C by 3-fold cross-validation on the training rows, each method its own"
+    return [cell(f"{where}: {name}", values, setting=setting) for name, values in {**losses, **gains}.items()]
 
 
 def _grid(where: str, grid: Losses) -> list[Cell]:
     return [
-        _cell(f"{where}, C = {C:g}: {name}", values, False) for name, by_C in grid.items() for C, values in by_C.items()
+        cell(f"{where}, C = {C:g}: {name}", values, headline=False)
+        for name, by_C in grid.items()
+        for C, values in by_C.items()
     ]
-
-
-def _cell(name: str, values: list[float], headline: bool) -> Cell:
-    setting = "C by 3-fold cross-validation on the training rows, each method its own" if headline else ""
-    return {
-        "name": name,
-        "setting": setting,
-        "ours": float(np.mean(values)),
-        "spread": spread(values),
-        "headline": headline,
-    }
 
 
 def _shift(data: _Data, entry: dict[str, Any], draws: int) -> list[Cell]:
@@ -212,4 +201,4 @@ def _shift(data: _Data, entry: dict[str, Any], draws: int) -> list[Cell]:
             ("correlation of label covariances with the test rows'", alike),
         ):
             measured.setdefault(name, []).append(float(value))
-    return [_cell(f"{entry['name']}: {name}", values, False) for name, values in measured.items()]
+    return [cell(f"{entry['name']}: {name}", values, headline=False) for name, values in measured.items()]

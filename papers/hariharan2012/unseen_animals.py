@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import pairwise
 from sklearn.preprocessing import normalize
 
-from multimargin import datasets, priors
-from multimargin.estimators import KernelM3L, LinearM3L
+from multimargin import KernelM3L, LinearM3L, datasets, priors
 from multimargin.weights import LabelFrequencies, signature_frequencies
+from papers.measuring import Cell, Settings, Step, cell, hamming_percent, quiet_about_constants
 
-from ._common import Cell, Step, hamming_percent, quiet_about_constants, spread
+from .kernels import median_grams
 
 __all__ = ["pair_correlation", "unseen_attributes"]
 
@@ -49,7 +48,7 @@ class _Animals:
         return hamming_percent(np.broadcast_to(frequency > 0.5, self.Y_test[:, columns].shape), self.Y_test[:, columns])
 
 
-def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
+def unseen_attributes(settings: Settings, step: Step) -> list[Cell]:
     """All attributes of unseen animals: one-vs-all and M3L, with and without class weights, on a grid."""
     animals = _Animals()
     losses: dict[tuple[str, float, str], list[float]] = {}
@@ -59,7 +58,7 @@ def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
         R = priors.from_signatures(animals.signatures, animals.shares)
         for kernel in settings["kernels"]:
             step(f"draw {draw + 1} of {settings['draws']}, {kernel}")
-            train, test = _features(kernel, X, animals.X_test)
+            train, test = (X, animals.X_test) if kernel == "linear" else median_grams(kernel, X, animals.X_test)
             for C in settings["C"]:
                 for method, (with_prior, with_weights) in METHODS.items():
                     model: Any = LinearM3L() if kernel == "linear" else KernelM3L(kernel="precomputed")
@@ -75,20 +74,18 @@ def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
     means = {key: float(np.mean(values)) for key, values in losses.items()}
     best = min((key for key in means if key[2] == "M3L"), key=lambda key: means[key])[:2]
     cells = [
-        {
-            "name": method if (kernel, C) == best else f"{method}, {kernel}, C = {C:g}",
-            "setting": f"{kernel}, C = {C:g}",
-            "ours": means[kernel, C, method],
-            "spread": spread(losses[kernel, C, method]),
-            "headline": (kernel, C) == best,
-        }
-        for kernel, C, method in losses
+        cell(
+            method if (kernel, C) == best else f"{method}, {kernel}, C = {C:g}",
+            values,
+            setting=f"{kernel}, C = {C:g}",
+            headline=(kernel, C) == best,
+        )
+        for (kernel, C, method), values in losses.items()
     ]
-    constant = {"name": "constant", "setting": "", "ours": animals.constant_loss(), "spread": None, "headline": True}
-    return [*sorted(cells, key=lambda cell: not cell["headline"]), constant]
+    return [*cells, cell("constant", animals.constant_loss())]
 
 
-def pair_correlation(settings: dict[str, Any], step: Step) -> list[Cell]:
+def pair_correlation(settings: Settings, step: Step) -> list[Cell]:
     """Two attributes of unseen animals against the correlation r that the prior gives them."""
     animals = _Animals()
     columns = [animals.names.index(name) for name in settings["labels"]]
@@ -96,35 +93,10 @@ def pair_correlation(settings: dict[str, Any], step: Step) -> list[Cell]:
     losses: dict[float, list[float]] = {r: [] for r in settings["r"]}
     for draw, rows in enumerate(animals.draws(settings["rows"], settings["draws"])):
         step(f"draw {draw + 1} of {settings['draws']}")
-        train, test = _features("rbf", animals.X[rows], animals.X_test)
+        train, test = median_grams("rbf", animals.X[rows], animals.X_test)
         for r in settings["r"]:
             model = KernelM3L(settings["C"], kernel="precomputed", prior=np.array([[1.0, r], [r, 1.0]]), random_state=0)
             with quiet_about_constants():
                 losses[r].append(hamming_percent(model.fit(train, animals.Y[rows][:, columns]).predict(test), truth))
-    cells: list[Cell] = [
-        {
-            "name": f"r = {r:+.1f}",
-            "setting": "",
-            "ours": float(np.mean(values)),
-            "spread": spread(values),
-            "headline": True,
-        }
-        for r, values in losses.items()
-    ]
-    constant = animals.constant_loss(columns)
-    return [*cells, {"name": "constant", "setting": "", "ours": constant, "spread": None, "headline": True}]
-
-
-def _features(kernel: str, X: NDArray[Any], X_test: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows themselves for a linear model, Gram matrices otherwise; widths are medians."""
-    if kernel == "linear":
-        return X, X_test
-
-    def distances(A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
-        if kernel == "rbf":
-            return np.asarray(pairwise.euclidean_distances(A, B, squared=True))
-        return -np.asarray(pairwise.additive_chi2_kernel(A, B))
-
-    own = distances(X, X)
-    gamma = 1.0 / np.median(own[np.triu_indices(len(X), 1)])
-    return np.exp(-gamma * own), np.exp(-gamma * distances(X_test, X))
+    constant = cell("constant", animals.constant_loss(columns))
+    return [*(cell(f"r = {r:+.1f}", values) for r, values in losses.items()), constant]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,13 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from multimargin import datasets, metrics, priors
+from multimargin.cli._output import Step
 from multimargin.estimators import LinearM3L
 from multimargin.model_selection import MultilabelStratifiedKFold
 
-from ._statistics import Mean, compare, percent
+from .means import Mean, compare, percent
 
-__all__ = ["METHODS", "RULE", "Strips", "run_strips"]
+__all__ = ["MEASURES", "METHODS", "RULE", "Strips", "run_strips"]
 
 COSTS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DRAWS = 5
@@ -28,8 +28,6 @@ RULE = (
     f"stratified folds of the training strips. Means and standard errors are over {DRAWS} draws of 1000 "
     "training and 500 test strips."
 )
-
-Step = Callable[[str], None]
 
 
 @dataclass(frozen=True)

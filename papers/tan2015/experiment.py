@@ -15,11 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
-from multimargin import datasets
-from multimargin.estimators import CliqueClassifier
+from multimargin import CliqueClassifier, datasets
 from multimargin.model_selection import MultilabelStratifiedShuffleSplit
-
-from ._common import Cell, Step, as_dense, spread
+from papers.measuring import Cell, Settings, Step, cell, dense_parts, hamming_percent
 
 __all__ = ["clique_count", "clique_objective", "clique_recovery", "label_graphs"]
 
@@ -46,7 +44,7 @@ GRIDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 MEASURES = ("Hamming loss", "macro-F1", "micro-F1", "recall")
 
 
-def clique_recovery(settings: dict[str, Any], step: Step) -> list[Cell]:
+def clique_recovery(settings: Settings, step: Step) -> list[Cell]:
     """Labels with known cliques: loss on new rows, and how many of the true edges are found."""
     losses: dict[str, list[float]] = {name: [] for name in settings["methods"]}
     true: dict[str, list[float]] = {name: [] for name in ("CGM", "Chow-Liu") if name in losses}
@@ -56,19 +54,19 @@ def clique_recovery(settings: dict[str, Any], step: Step) -> list[Cell]:
         for name in losses:
             step(f"seed {seed + 1} of {settings['seeds']}, {name}")
             model = problem.fit(name)
-            losses[name].append(100.0 * float(np.mean(model.predict(problem.X_test) != problem.Y_test)))
+            losses[name].append(hamming_percent(model.predict(problem.X_test), problem.Y_test))
             if name in true:
                 found = {tuple(sorted(clique)) for clique in model.cliques_}
                 true[name].append(len(found & problem.edges))
                 other[name].append(len(found - problem.edges))
     return [
-        *(_cell(name, values) for name, values in losses.items()),
-        *(_cell(f"{name}, true edges, fewest of all seeds", v, min(v)) for name, v in true.items()),
-        *(_cell(f"{name}, other edges, most of all seeds", v, max(v)) for name, v in other.items()),
+        *(cell(name, draws, values=draws) for name, draws in losses.items()),
+        *(cell(f"{name}, true edges, fewest of all seeds", min(v), values=v) for name, v in true.items()),
+        *(cell(f"{name}, other edges, most of all seeds", max(v), values=v) for name, v in other.items()),
     ]
 
 
-def clique_objective(settings: dict[str, Any], step: Step) -> list[Cell]:
+def clique_objective(settings: Settings, step: Step) -> list[Cell]:
     """Lowest objective seen after so many epochs, with the mean loss and lambda as in the paper; bounds at the end."""
     curves: dict[str, list[float]] = {}
     for seed in range(settings["seeds"]):
@@ -88,10 +86,10 @@ def clique_objective(settings: dict[str, Any], step: Step) -> list[Cell]:
                 ("epochs in all", float(model.n_iter_)),
             ):
                 curves.setdefault(f"{name}, {words}", []).append(value)
-    return [_cell(name, values) for name, values in curves.items()]
+    return [cell(name, draws, values=draws) for name, draws in curves.items()]
 
 
-def label_graphs(settings: dict[str, Any], step: Step) -> list[Cell]:
+def label_graphs(settings: Settings, step: Step) -> list[Cell]:
     """Compare graphs on real data; each method chooses its parameters on rows held out of the training rows."""
     scores: dict[str, list[NDArray[np.float64]]] = {name: [] for name in settings["methods"]}
     chosen: dict[str, list[str]] = {name: [] for name in scores}
@@ -116,7 +114,7 @@ def label_graphs(settings: dict[str, Any], step: Step) -> list[Cell]:
     return [cell for name in scores for cell in _measured(name, scores[name], chosen[name])]
 
 
-def clique_count(settings: dict[str, Any], step: Step) -> list[Cell]:
+def clique_count(settings: Settings, step: Step) -> list[Cell]:
     """Measure performance against the number of cliques, with one model that goes on growing."""
     scores: dict[int, list[NDArray[np.float64]]] = {count: [] for count in settings["counts"]}
     folds = list(_folds(settings))
@@ -136,7 +134,7 @@ def clique_count(settings: dict[str, Any], step: Step) -> list[Cell]:
 class _Synthetic:
     """Rows to train on and to test, labels with four true edges."""
 
-    def __init__(self, settings: dict[str, Any], seed: int) -> None:
+    def __init__(self, settings: Settings, seed: int) -> None:
         n = settings["rows"]
         data = datasets.make_clique_labels(n + settings["test_rows"], settings["features"], random_state=seed)
         self.X, self.Y, self.X_test, self.Y_test = data.X[:n], data.Y[:n], data.X[n:], data.Y[n:]
@@ -155,14 +153,13 @@ class _Synthetic:
         ).fit(self.X, self.Y)
 
 
-def _folds(settings: dict[str, Any]) -> Iterator[tuple[NDArray[Any], ...]]:
+def _folds(settings: Settings) -> Iterator[tuple[NDArray[Any], ...]]:
     """Training and test rows: folds of all rows for each seed, or the official split if ``folds`` is 0."""
-    data = datasets.load(settings["set"])
-    parts = [as_dense(part) for part in (data.X_train, data.Y_train, data.X_test, data.Y_test)]
+    parts = dense_parts(settings["set"])
     if not settings["folds"]:
-        yield parts[0], parts[1].astype(int), parts[2], parts[3].astype(int)
+        yield parts
         return
-    X, Y = np.vstack(parts[0::2]), np.vstack(parts[1::2]).astype(int)
+    X, Y = np.vstack(parts[0::2]), np.vstack(parts[1::2])
     if settings["rows"]:
         rows = np.random.default_rng(0).permutation(len(X))[: settings["rows"]]
         X, Y = X[rows], Y[rows]
@@ -171,7 +168,7 @@ def _folds(settings: dict[str, Any]) -> Iterator[tuple[NDArray[Any], ...]]:
             yield X[train], Y[train], X[test], Y[test]
 
 
-def _grid(name: str, settings: dict[str, Any]) -> list[tuple[float, dict[str, Any]]]:
+def _grid(name: str, settings: Settings) -> list[tuple[float, dict[str, Any]]]:
     fixed, keys = GRIDS[name]
     choices = [dict(zip(keys, values, strict=True)) for values in product(*(settings[key] for key in keys))]
     return [(lam, {**fixed, **choice}) for lam in settings["lambda"] for choice in choices]
@@ -206,19 +203,14 @@ def _measures(truth: NDArray[Any], predicted: Any) -> NDArray[np.float64]:
 
 
 def _measured(name: str, scores: list[NDArray[np.float64]], chosen: list[str] | None = None) -> list[Cell]:
-    cells = [_cell(f"{name}, {m}", [float(s[k]) for s in scores]) for k, m in enumerate(MEASURES)]
-    for cell, measure in zip(cells, MEASURES, strict=True):
-        cell.update(measure=measure, higher_is_better=measure != "Hamming loss", chosen=chosen or [])
-    return cells
-
-
-def _cell(name: str, values: list[float], ours: float | None = None) -> Cell:
-    mean = float(np.mean(values)) if ours is None else float(ours)
-    return {
-        "name": name,
-        "setting": "",
-        "ours": mean,
-        "spread": spread(values) if ours is None else None,
-        "headline": True,
-        "values": values,
-    }
+    return [
+        cell(
+            f"{name}, {measure}",
+            draws,
+            values=draws,
+            measure=measure,
+            higher_is_better=measure != "Hamming loss",
+            chosen=chosen or [],
+        )
+        for measure, draws in zip(MEASURES, np.transpose(scores).tolist(), strict=True)
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from sklearn.svm import SVC
 
-from multimargin import datasets
-from multimargin.estimators import KernelM3L, LinearM3L
+from multimargin import KernelM3L, LinearM3L, datasets
+from papers.measuring import Cell, Settings, Step, as_dense, cell, hamming_percent, quiet_about_constants
 
-from ._common import Cell, Step, as_dense, hamming_percent
-from ._cutting_plane import cutting_plane
+from .cutting_plane import cutting_plane
 
 __all__ = ["cutting_plane_times", "training_progress", "training_times"]
 
 CACHE_MIB = 4096
 Seconds = float
+_aside = partial(cell, headline=False)
+_seconds = partial(_aside, judged=False)
 
 
-def training_times(settings: dict[str, Any], step: Step) -> list[Cell]:
+def training_times(settings: Settings, step: Step) -> list[Cell]:
     """Training times against the number of rows: one-vs-all by LIBLINEAR and LIBSVM, and M3L with R = I."""
     has_liblinear = _has_liblinear()
     cells: list[Cell] = []
@@ -53,20 +55,16 @@ def training_times(settings: dict[str, Any], step: Step) -> list[Cell]:
                 mean = np.mean([_libsvm_seconds(X, Y[:, label], kernel, model.gamma_) for label in sample])
                 seconds[f"LIBSVM, {kernel}"] = float(mean) * Y.shape[1]
             cells += _ratios(where, seconds, settings["kernels"])
-            cells += [_cell(f"{where}: {name}, s", value, judged=False) for name, value in seconds.items()]
-    return sorted(cells, key=lambda cell: not cell["headline"])
+            cells += [_seconds(f"{where}: {name}, s", value) for name, value in seconds.items()]
+    return cells
 
 
 def _ratios(where: str, seconds: dict[str, Seconds], kernels: list[str]) -> list[Cell]:
     pairs = [("LIBLINEAR", "LinearM3L"), *((f"LIBSVM, {kernel}", f"KernelM3L, {kernel}") for kernel in kernels)]
-    return [
-        _cell(f"{where}: {peer} / {ours}", seconds[peer] / seconds[ours], headline=True)
-        for peer, ours in pairs
-        if peer in seconds
-    ]
+    return [cell(f"{where}: {peer} / {ours}", seconds[peer] / seconds[ours]) for peer, ours in pairs if peer in seconds]
 
 
-def cutting_plane_times(settings: dict[str, Any], step: Step) -> list[Cell]:
+def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
     """Time a cutting plane on the original problem P1, and LinearM3L to the same primal value."""
     X_all, Y_all = _training_rows("mediamill")
     cells: list[Cell] = []
@@ -82,14 +80,14 @@ def cutting_plane_times(settings: dict[str, Any], step: Step) -> list[Cell]:
         step(f"{where}: LinearM3L")
         tol, ours = _reach(X, Y, plane.primal)
         cells += [
-            _cell(f"{where}: cutting plane / LinearM3L", seconds / ours, headline=True),
-            _cell(f"{where}: cutting plane, s", seconds, judged=False),
-            _cell(f"{where}: LinearM3L, s", ours, judged=False),
-            _cell(f"{where}: cutting planes", float(plane.cuts)),
-            _cell(f"{where}: relative gap of the cutting plane, %", 100.0 * plane.relative_gap),
-            _cell(f"{where}: tol of LinearM3L for its primal, %", 100.0 * tol),
+            cell(f"{where}: cutting plane / LinearM3L", seconds / ours),
+            _seconds(f"{where}: cutting plane, s", seconds),
+            _seconds(f"{where}: LinearM3L, s", ours),
+            _aside(f"{where}: cutting planes", float(plane.cuts)),
+            _aside(f"{where}: relative gap of the cutting plane, %", 100.0 * plane.relative_gap),
+            _aside(f"{where}: tol of LinearM3L for its primal, %", 100.0 * tol),
         ]
-    return sorted(cells, key=lambda cell: not cell["headline"])
+    return cells
 
 
 def _reach(X: Any, Y: NDArray[Any], primal: float) -> tuple[float, Seconds]:
@@ -102,7 +100,7 @@ def _reach(X: Any, Y: NDArray[Any], primal: float) -> tuple[float, Seconds]:
     return tol, seconds
 
 
-def training_progress(settings: dict[str, Any], step: Step) -> list[Cell]:
+def training_progress(settings: Settings, step: Step) -> list[Cell]:
     """Dual value and errors of linear M3L on RCV1 after a number of passes, and errors against the number of rows."""
     data = datasets.load("rcv1-pooled", dtype=np.float32)
     X, X_test = normalize(data.X_train), normalize(data.X_test)
@@ -113,9 +111,8 @@ def training_progress(settings: dict[str, Any], step: Step) -> list[Cell]:
         if passes is not None:
             model.set_params(max_iter=passes)
         rows = slice(0, n)
-        with warnings.catch_warnings():
+        with quiet_about_constants():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            warnings.filterwarnings("ignore", message=".*[Cc]onstant predictions", category=UserWarning)
             seconds = _cpu(model.fit, X[rows], Y[rows])
         train, test = hamming_percent(model.predict(X[rows]), Y[rows]), hamming_percent(model.predict(X_test), Y_test)
         return seconds, model, train, test
@@ -124,10 +121,10 @@ def training_progress(settings: dict[str, Any], step: Step) -> list[Cell]:
     seconds, model, train, test = run(len(Y), None)
     final = model.certificate_.dual
     cells = [
-        _cell("converged: train error, %", train, headline=True),
-        _cell("converged: test error, %", test, headline=True),
-        _cell("converged: s", seconds, judged=False),
-        _cell("converged: passes", float(model.n_iter_)),
+        cell("converged: train error, %", train),
+        cell("converged: test error, %", test),
+        _seconds("converged: s", seconds),
+        _aside("converged: passes", float(model.n_iter_)),
     ]
     for passes in settings["passes"]:
         step(f"N = {len(Y):,}, {passes} passes")
@@ -139,12 +136,12 @@ def training_progress(settings: dict[str, Any], step: Step) -> list[Cell]:
             ("train error, %", train),
             ("test error, %", test),
         ):
-            cells.append(_cell(f"pass {passes}: {name}", value))
+            cells.append(_aside(f"pass {passes}: {name}", value))
     for n in settings["rows"]:
         step(f"N = {n:,}")
         seconds, _, train, test = run(n, None)
         for name, value in (("s", seconds), ("train error, %", train), ("test error, %", test)):
-            cells.append(_cell(f"N = {n:,}: {name}", value))
+            cells.append(_aside(f"N = {n:,}: {name}", value))
     return cells
 
 
@@ -204,7 +201,3 @@ def _liblinear_seconds(X: Any, Y: NDArray[np.int8]) -> Seconds:
         data.y = (c_double * len(Y))(*np.where(Y[:, label] > 0, 1.0, -1.0))
         seconds += _cpu(train, data, "-s 3 -c 1 -B 1 -q")
     return seconds
-
-
-def _cell(name: str, value: float, *, headline: bool = False, judged: bool = True) -> Cell:
-    return {"name": name, "setting": "", "ours": value, "spread": None, "headline": headline, "judged": judged}

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ._options import Json
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from multimargin.cli._options import Json
 
 __all__ = ["HELP", "run"]
 
@@ -37,14 +32,14 @@ def run(out: Out = Path("multimargin-demo"), json: Json = False) -> None:
     """Run the verb."""
     _check_folder(out)
     start = time.perf_counter()
+    from multimargin.cli._output import print_json, steps
     from multimargin.report import write_page
 
-    from ._demo_page import demo_page
-    from ._output import print_json
-    from ._strips import run_strips
-    from ._strokes import run_strokes
+    from .page import demo_page
+    from .strips import run_strips
+    from .strokes import run_strokes
 
-    with _steps(total=12) as step:
+    with steps(total=12) as step:
         strokes = run_strokes(step)
         strips = run_strips(step)
         step("the page")
@@ -65,48 +60,20 @@ def _check_folder(folder: Path) -> None:
         raise InputError(msg)
 
 
-@contextmanager
-def _steps(total: int) -> Iterator[Callable[[str], None]]:
-    """Give a function to announce the next step: a bar on a terminal, nothing otherwise."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=total)
-
-        def step(what: str) -> None:
-            bar.update(task, description=what, advance=1)
-
-        yield step
-
-
 def _show(strokes: Any, strips: Any, path: Path, seconds: float) -> None:
-    from ._output import console
-    from ._strips import MEASURES
+    from multimargin.cli._output import console, table
+
+    from .strips import MEASURES
 
     screen = console()
     unseen = len(strokes.splits[0].unseen)
     title = f"Strokes of {unseen} digits never seen, mean of {len(strokes.splits)} splits"
-    screen.print(_table(title, ("", "wrong strokes", "digits named right"), strokes.table()))
+    screen.print(table(("", "wrong strokes", "digits named right"), strokes.table(), title))
     for finding in strokes.findings():
         screen.print(f"  {finding}", markup=False)
     screen.print()
-    screen.print(_table("Which digits are in the strip", ("", *MEASURES.values()), strips.table()))
+    screen.print(table(("", *MEASURES.values()), strips.table(), "Which digits are in the strip"))
     for finding in strips.findings():
         screen.print(f"  {finding}", markup=False)
     screen.print()
     screen.print(f"{seconds:.0f} seconds. The page of pictures: {path}", markup=False)
-
-
-def _table(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for k, name in enumerate(header):
-        table.add_column(name, justify="right" if k else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table

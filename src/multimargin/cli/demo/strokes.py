@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,10 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from multimargin import datasets, priors
+from multimargin.cli._output import Step
 from multimargin.estimators import LinearM3L
 
-from ._statistics import Mean, compare, percent
+from .means import Mean, compare, percent
 
 __all__ = ["METHODS", "RULE", "StrokeSplit", "Strokes", "run_strokes"]
 
@@ -27,8 +28,6 @@ RULE = (
     "Above, C = 1, the default of the library. The width of the RBF kernel (300 Nyström features) is "
     "1 / (number of pixels · their variance)."
 )
-
-Step = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from multimargin import __version__, plots
 from multimargin.report import Html, code_block, element, figure, join, page, picture, section, table
 
-from . import _strips, _strokes
-from ._strips import Strips
-from ._strokes import Strokes
+from .strips import MEASURES, Strips
+from .strips import RULE as STRIPS_RULE
+from .strokes import RULE as STROKES_RULE
+from .strokes import Strokes
 
 __all__ = ["demo_page"]
 
@@ -78,7 +79,7 @@ def _strokes_section(strokes: Strokes) -> Html:
         element("h3", "Split by split"),
         table(("unseen digits", "the same for all", "one-vs-all", "M3L"), _split_rows(strokes)),
         element("h3", "Whatever C"),
-        element("p", _strokes.RULE, " With another C, the wrong strokes are:"),
+        element("p", STROKES_RULE, " With another C, the wrong strokes are:"),
         table(("", "one-vs-all", "M3L with the prior", "difference in points"), strokes.cost_table()),
         element("h3", f"Predicted strokes of {_digits(strokes.splits[0].unseen)}"),
         element(
@@ -213,8 +214,8 @@ def _strips_section(strips: Strips) -> Html:
             "training labels.",
         ),
         _findings(strips.findings()),
-        table(("", *_strips.MEASURES.values()), strips.table(), "Mean over the draws, ± standard error"),
-        element("p", element("small", _strips.RULE)),
+        table(("", *MEASURES.values()), strips.table(), "Mean over the draws, ± standard error"),
+        element("p", element("small", STRIPS_RULE)),
         element("p", f"The first {STRIPS_SHOWN} test strips, as M3L reads them. ", _key(), class_="key"),
         element("div", join(_strip_cards(strips)), class_="cards"),
     )
