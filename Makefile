@@ -7,12 +7,16 @@ SECONDS ?= 60
 SEED := $(or $(SEED),$(shell date +%s))
 CLANG ?= clang++
 
-.PHONY: demo test fuzz sanitize lint format bench docs clean
+.PHONY: demo test reproduce fuzz sanitize lint format bench docs clean
 demo: .venv/installed
 	$(BIN)/multimargin demo
 
 test: .venv/developer
 	$(BIN)/python -m pytest -n 2
+
+# Published tables: make reproduce lists them; PAPER=tan2015 TABLE=table2 runs one, SMALL=1 a quick variant.
+reproduce: .venv/installed
+	@$(BIN)/python -m papers $(PAPER) $(TABLE) $(if $(SMALL),--small) $(if $(JSON),--json)
 
 # Random attacks, SECONDS in all: on readers, model files, estimators and, with clang, the native readers.
 fuzz: SHARE = $(shell expr $(SECONDS) / 4)

@@ -1,5 +1,6 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 
 #include <cmath>
 
@@ -147,7 +148,7 @@ struct LinearM3LProblem {
 };
 
 LinearM3LFit fit_linear_m3l(const LinearM3LProblem& problem, const PythonLimits& limits, nb::object beta,
-                            nb::object weights, bool after_newton, bool keep_beta) {
+                            nb::object weights, bool after_newton, bool keep_beta, std::optional<double> patience) {
     PythonControl control = limits.control();
     return std::visit(
         [&]<class X>(const X& x) -> LinearM3LFit {
@@ -160,7 +161,7 @@ LinearM3LFit fit_linear_m3l(const LinearM3LProblem& problem, const PythonLimits&
             LinearSolution<T> found;
             {
                 nb::gil_scoped_release release;
-                found = LinearFit<X>(core, limits.core, control).solve(start, keep_beta);
+                found = LinearFit<X>(core, limits.core, patience, control).solve(start, keep_beta);
             }
             LinearM3LFit out{found.result, moved_array(std::move(found.weights), {labels, columns}), std::nullopt,
                              found.newton};
@@ -241,7 +242,7 @@ void bind_m3l_linear(nb::module_& m) {
         .def_ro("beta", &LinearM3LFit::beta, nb::rv_policy::automatic, "signed dual variables, where they are kept")
         .def_ro("newton", &LinearM3LFit::newton, "whether a Newton finish was made");
     m.def("fit_linear_m3l", &fit_linear_m3l, nb::arg("problem"), nb::arg("limits"), nb::arg("beta").none(),
-          nb::arg("weights").none(), nb::arg("after_newton"), nb::arg("keep_beta"));
+          nb::arg("weights").none(), nb::arg("after_newton"), nb::arg("keep_beta"), nb::arg("patience").none());
     m.def("newton_may_serve", &newton_may_serve, nb::arg("rows"), nb::arg("features"), nb::arg("unit_margins"));
     m.def("certify_linear_m3l", &certify_linear_m3l, nb::arg("problem"), nb::arg("weights").noconvert(),
           nb::arg("beta").noconvert().none(), nb::arg("threads"));

@@ -1,8 +1,10 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
+#include "bindings/fit.hpp"
 #include "bindings/labels.hpp"
-#include "bindings/python_control.hpp"
 #include "core/inference/cuts/f_score_cut.hpp"
 #include "core/inference/cuts/offset_path.hpp"
 #include "core/inference/cuts/paper_f_score.hpp"
@@ -227,9 +229,9 @@ class SubmodularData {
 
     // use(problem), whatever the kind of rows
     template <class Use>
-    nb::dict with_problem(Use&& use) const {
+    auto with_problem(Use&& use) const {
         return std::visit(
-            [&]<class X>(const X& x) -> nb::dict {
+            [&]<class X>(const X& x) {
                 return use(SubmodularProblem<X>{x, bias_, labels_, pairs_, view(factor_), view(cost_), truth_, loss_,
                                                 oracle_, node_limit_});
             },
@@ -249,18 +251,14 @@ class SubmodularData {
     std::vector<std::uint8_t> truth_;
 };
 
-// Planes and their weights, sorted by row; plane k has labels [offsets[k], offsets[k + 1]).
-struct PlaneList {
+// Label sets of the rows and their weights, sorted by row; set k has labels [offsets[k], offsets[k + 1]).
+struct Planes {
     Vector<std::int64_t> row;
     Vector<double> weight;
     Vector<std::int64_t> offsets;
     Vector<std::int32_t> labels;
 
-    PlaneList(const nb::object& arrays, Index rows, int n_labels)
-        : row(exactly<Vector<std::int64_t>>(arrays[0])),
-          weight(exactly<Vector<double>>(arrays[1])),
-          offsets(exactly<Vector<std::int64_t>>(arrays[2])),
-          labels(exactly<Vector<std::int32_t>>(arrays[3])) {
+    void check(Index rows, int n_labels) const {
         const auto of = view(row), starts = view(offsets);
         expect(weight.shape(0) == of.size() && starts.size() == of.size() + 1 && starts.front() == 0 &&
                    starts.back() == static_cast<Index>(labels.shape(0)) && std::ranges::is_sorted(starts) &&
@@ -280,106 +278,106 @@ struct PlaneList {
     }
 };
 
-// A model from (coef, intercept, attraction).
-template <class X>
-SubmodularModel model_of(const nb::object& arrays, const SubmodularProblem<X>& problem) {
-    const auto coef = matrix_of<double>(arrays[0], problem.labels, problem.x.cols());
-    const auto intercept = exactly<Vector<double>>(arrays[1]), attraction = exactly<Vector<double>>(arrays[2]);
-    expect(static_cast<int>(intercept.shape(0)) == problem.labels && attraction.shape(0) == problem.pairs.size(),
-           "the model does not fit the data");
-    const auto list = [](const auto& array) { return std::vector<double>(array.data(), array.data() + array.size()); };
-    return {list(coef), list(intercept), list(attraction)};
-}
+// Weights of the labels and features, constants of the labels, attraction of the pairs.
+struct SubmodularArrays {
+    Matrix<double> coef;
+    Vector<double> intercept, attraction;
 
-nb::object share_proved(Index calls, Index proved) {
-    return nb::float_(calls ? static_cast<double>(proved) / static_cast<double>(calls) : 1.0);
-}
+    template <class X>
+    SubmodularModel model(const SubmodularProblem<X>& problem) const {
+        expect(static_cast<int>(coef.shape(0)) == problem.labels &&
+                   static_cast<Index>(coef.shape(1)) == problem.x.cols() &&
+                   static_cast<int>(intercept.shape(0)) == problem.labels &&
+                   attraction.shape(0) == problem.pairs.size(),
+               "the model does not fit the data");
+        const auto list = [](const auto& array) {
+            return std::vector<double>(array.data(), array.data() + array.size());
+        };
+        return {list(coef), list(intercept), list(attraction)};
+    }
+};
 
 // The planes in use, for a later start and for the certifier.
-template <class Blocks>
-nb::tuple planes_of(const Blocks& blocks, Index rows) {
+template <class Solver>
+Planes planes_of(const Solver& solver, Index rows) {
     std::vector<double> weight;
     std::vector<std::int64_t> row, offsets{0};
     std::vector<std::int32_t> labels;
     for (Index n = 0; n < rows; ++n)
-        blocks.planes_of(n, [&](double of_plane, std::span<const std::int32_t> its_labels) {
+        solver.planes_of(n, [&](double of_plane, std::span<const std::int32_t> its_labels) {
             row.push_back(n);
             weight.push_back(of_plane);
             labels.insert(labels.end(), its_labels.begin(), its_labels.end());
             offsets.push_back(static_cast<std::int64_t>(labels.size()));
         });
-    const auto array = []<class T>(const std::vector<T>& values) {
-        return new_array<T>({values.size()}, [&](T* out) { std::copy(values.begin(), values.end(), out); });
+    const auto array = []<class T>(std::vector<T> values) {
+        const auto size = static_cast<Index>(values.size());
+        return Vector<T>(moved_array(std::move(values), {size}));
     };
-    return nb::make_tuple(array(row), array(weight), array(offsets), array(labels));
+    return {array(std::move(row)), array(std::move(weight)), array(std::move(offsets)), array(std::move(labels))};
 }
 
-template <class Solver>
-nb::dict solve(Solver& solver, int n_labels, Index cols, Control& control) {
-    SubmodularResult result;
+struct SubmodularFit {
+    fit::FitResult result;
+    Array coef, intercept, attraction;
+    std::optional<Planes> planes;
+};
+
+template <class Run, class Solver>
+SubmodularFit solve(Run&& run, Solver& solver, Index labels, Index cols) {
+    fit::FitResult result;
     SubmodularModel model;
     {
         nb::gil_scoped_release release;
-        result = solver.run(control);
+        result = run();
         model = solver.model();
     }
-    nb::dict out;
-    out["primal"] = result.primal;
-    out["dual"] = result.dual;
-    out["passes"] = result.passes;
-    out["status"] = result.status;
-    out["oracle_exact"] = share_proved(result.calls, result.proved);
-    out["coef"] = new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(cols)},
-                                    [&](double* w) { std::copy(model.coef.begin(), model.coef.end(), w); });
-    out["intercept"] = numbers(model.intercept);
-    out["attraction"] = numbers(model.attraction);
-    return out;
+    const auto pairs = static_cast<Index>(model.attraction.size());
+    return {result, moved_array(std::move(model.coef), {labels, cols}),
+            moved_array(std::move(model.intercept), {labels}), moved_array(std::move(model.attraction), {pairs}),
+            std::nullopt};
 }
 
-nb::dict fit_submodular(const SubmodularData& data, nb::object bundle_stride, nb::object start, bool keep_planes,
-                        bool certify, double tol, int max_iter, int threads, std::uint64_t seed, nb::object report,
-                        double time_limit) {
-    PythonControl control(std::move(report), time_limit);
+// certify: false where nobody reads the bounds of a run that was cut short.
+SubmodularFit fit_submodular(const SubmodularData& data, std::optional<Planes> planes,
+                             std::optional<SubmodularArrays> model, bool keep_planes, bool certify,
+                             const PythonLimits& limits) {
+    PythonControl control = limits.control();
     return data.with_problem([&]<class X>(const SubmodularProblem<X>& problem) {
-        const SubmodularParams params{tol, max_iter, threads, seed, certify};
-        if (!bundle_stride.is_none()) {
-            SubmodularBundle<X> solver(problem, params, nb::cast<double>(bundle_stride));
-            return solve(solver, problem.labels, problem.x.cols(), control);
+        SubmodularBlocks<X> solver(problem, limits.core);
+        if (planes && model) {
+            planes->check(problem.rows(), problem.labels);
+            solver.start_from(*planes, model->model(problem), control);
         }
-        SubmodularBlocks<X> solver(problem, params);
-        if (!start.is_none())
-            solver.start_from(PlaneList(start[0], problem.rows(), problem.labels), model_of(start[1], problem),
-                              control);
-        nb::dict out = solve(solver, problem.labels, problem.x.cols(), control);
-        if (keep_planes) out["planes"] = planes_of(solver, problem.rows());
-        return out;
+        SubmodularFit found =
+            solve([&] { return solver.run(certify, control); }, solver, problem.labels, problem.x.cols());
+        if (keep_planes) found.planes = planes_of(solver, problem.rows());
+        return found;
     });
 }
 
-nb::dict certify_submodular(const SubmodularData& data, nb::tuple arrays, nb::object planes, int threads) {
+SubmodularFit fit_submodular_bundle(const SubmodularData& data, double stride, const PythonLimits& limits) {
+    PythonControl control = limits.control();
+    return data.with_problem([&]<class X>(const SubmodularProblem<X>& problem) {
+        SubmodularBundle<X> solver(problem, limits.core, stride);
+        return solve([&] { return solver.run(control); }, solver, problem.labels, problem.x.cols());
+    });
+}
+
+// Bounds (upper, lower or None) and the share of oracle calls proved exact.
+std::tuple<double, std::optional<double>, double> certify_submodular(const SubmodularData& data,
+                                                                     const SubmodularArrays& arrays,
+                                                                     std::optional<Planes> planes, int threads) {
     PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
     return data.with_problem([&]<class X>(const SubmodularProblem<X>& problem) {
-        const SubmodularModel model = model_of(arrays, problem);
+        const SubmodularModel model = arrays.model(problem);
+        if (planes) planes->check(problem.rows(), problem.labels);
+        nb::gil_scoped_release release;
         SubmodularCertifier<X> certifier(problem, threads);
-        nb::dict out;
-        SubmodularPrimal primal;
-        {
-            nb::gil_scoped_release release;
-            primal = certifier.primal(model, true, control, [](Index, const RowFinding&) {});
-        }
-        out["primal"] = primal.value;
-        out["oracle_exact"] = share_proved(primal.calls, primal.proved);
-        out["dual"] = nb::none();
-        if (!planes.is_none()) {
-            const PlaneList list_of(planes, problem.rows(), problem.labels);
-            double dual;
-            {
-                nb::gil_scoped_release release;
-                dual = certifier.dual([&](Index n, auto&& visit) { list_of.planes_of(n, visit); }, control);
-            }
-            out["dual"] = dual;
-        }
-        return out;
+        const SubmodularPrimal primal = certifier.primal(model, true, control, [](Index, const RowFinding&) {});
+        std::optional<double> dual;
+        if (planes) dual = certifier.dual([&](Index n, auto&& visit) { planes->planes_of(n, visit); }, control);
+        return std::tuple{primal.value, dual, primal.calls.exact()};
     });
 }
 
@@ -392,9 +390,30 @@ void bind_submodular(nb::module_& m) {
              nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("pairs").noconvert(),
              nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"), nb::arg("paper"),
              nb::arg("node_limit"));
-    m.def("fit_submodular", &fit_submodular, nb::arg("data"), nb::arg("bundle_stride").none(), nb::arg("start").none(),
-          nb::arg("keep_planes"), nb::arg("certify"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
-          nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+    nb::class_<Planes>(m, "Planes", "Label sets of the rows and their weights: the dual variables of a submodular fit.")
+        .def("__getstate__",
+             [](const Planes& p) {
+                 const auto numpy = []<class T>(const Vector<T>& v) {
+                     return nb::cast(nb::ndarray<nb::numpy, const T>(v));
+                 };
+                 return nb::make_tuple(numpy(p.row), numpy(p.weight), numpy(p.offsets), numpy(p.labels));
+             })
+        .def("__setstate__", [](Planes& self, const nb::tuple& arrays) {
+            new (&self) Planes{exactly<Vector<std::int64_t>>(arrays[0]), exactly<Vector<double>>(arrays[1]),
+                               exactly<Vector<std::int64_t>>(arrays[2]), exactly<Vector<std::int32_t>>(arrays[3])};
+        });
+    nb::class_<SubmodularArrays>(m, "SubmodularArrays", "The arrays of a submodular model.")
+        .def(nb::init<Matrix<double>, Vector<double>, Vector<double>>(), nb::arg("coef").noconvert(),
+             nb::arg("intercept").noconvert(), nb::arg("attraction").noconvert());
+    nb::class_<SubmodularFit>(m, "SubmodularFit", "What a submodular fit leaves.")
+        .def_ro("result", &SubmodularFit::result)
+        .def_ro("coef", &SubmodularFit::coef, nb::rv_policy::automatic)
+        .def_ro("intercept", &SubmodularFit::intercept, nb::rv_policy::automatic)
+        .def_ro("attraction", &SubmodularFit::attraction, nb::rv_policy::automatic)
+        .def_ro("planes", &SubmodularFit::planes, nb::rv_policy::copy);
+    m.def("fit_submodular", &fit_submodular, nb::arg("data"), nb::arg("planes").none(), nb::arg("model").none(),
+          nb::arg("keep_planes"), nb::arg("certify"), nb::arg("limits"));
+    m.def("fit_submodular_bundle", &fit_submodular_bundle, nb::arg("data"), nb::arg("stride"), nb::arg("limits"));
     m.def("certify_submodular", &certify_submodular, nb::arg("data"), nb::arg("model"), nb::arg("planes").none(),
           nb::arg("threads"));
     m.def("predict_cut", &predict_cut, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(), nb::arg("w").noconvert(),

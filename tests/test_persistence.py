@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from multimargin import baselines, priors
+from multimargin import baselines, priors, weights
 from multimargin.errors import InputError, ModelFileError
 from multimargin.estimators import (
     REGISTRY,
@@ -40,7 +40,7 @@ from multimargin.persistence import (
     _Reader,
     _Writer,
     load,
-    load_notes,
+    load_with_notes,
     save,
     storable_classes,
 )
@@ -107,7 +107,7 @@ def assert_same_model(a: LinearM3L, b: LinearM3L) -> None:
         {"C": 0.5, "fit_intercept": False, "random_state": 3},
         {"prior": np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])},
         {"prior": priors.LowRankPrior(np.ones((3, 1)) / 2, np.full(3, 0.5))},
-        {"class_weight": priors.LabelFrequencies([0.2, 0.5, 0.8])},
+        {"class_weight": weights.LabelFrequencies([0.2, 0.5, 0.8])},
         {"class_weight": "balanced", "loss": "hamming", "C": np.float64(2)},
     ],
     ids=["defaults", "plain", "matrix prior", "low-rank prior", "frequencies", "numpy scalar"],
@@ -122,7 +122,7 @@ def test_loaded_model_is_the_saved_one(tmp_path: Path, parameters: dict[str, Any
         assert type(other) is type(value)
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(other, value)
-        elif not isinstance(value, priors.LowRankPrior | priors.LabelFrequencies):
+        elif not isinstance(value, priors.LowRankPrior | weights.LabelFrequencies):
             assert other == value
     X, Y = sample()
     np.testing.assert_array_equal(clone(loaded).fit(X, Y).coef_, model.coef_)
@@ -283,10 +283,10 @@ def test_frames_come_back() -> None:
 def test_notes_are_kept_beside_the_model(tmp_path: Path) -> None:
     notes = {"file": "train.arff", "labels": ("sea", "sun"), "n_features": 4}
     save(fitted(), tmp_path / "model.mm", notes=notes)
-    assert load_notes(tmp_path / "model.mm") == notes
+    assert load_with_notes(tmp_path / "model.mm")[1] == notes
     assert_same_model(load(tmp_path / "model.mm"), fitted())
     save(fitted(), tmp_path / "model.mm")
-    assert load_notes(tmp_path / "model.mm") == {}
+    assert load_with_notes(tmp_path / "model.mm")[1] == {}
 
 
 def test_callback_is_dropped_and_private_state_left_out(tmp_path: Path) -> None:
@@ -482,7 +482,7 @@ def test_an_array_named_many_times_takes_no_memory(tmp_path: Path) -> None:
 
     (tmp_path / "bomb.mm").write_bytes(with_content(repeat))
     with pytest.raises(ModelFileError, match="names array 0 twice"):
-        load_notes(tmp_path / "bomb.mm")
+        load(tmp_path / "bomb.mm")
 
 
 def changed_elements(model: Any, attribute: str, elements: Any) -> bytes:

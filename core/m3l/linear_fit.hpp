@@ -99,9 +99,12 @@ class LinearFit {
     using T = typename X::value_type;
     using Solution = LinearSolution<T>;
 
-    LinearFit(const LinearProblem<X>& problem, const fit::Limits& limits, Control& control)
+    // patience: passes before a Newton finish takes over, infinite for never; by the size of the problem if not given.
+    LinearFit(const LinearProblem<X>& problem, const fit::Limits& limits, std::optional<double> patience,
+              Control& control)
         : p_(problem),
           limits_(limits),
+          patience_(patience),
           control_(control),
           rows_(problem.x.rows()),
           labels_(problem.cells.labels),
@@ -124,11 +127,14 @@ class LinearFit {
     static constexpr double unlimited = std::numeric_limits<double>::infinity();
     enum class Problem { whole, alone };  // alone: with the diagonal of R
 
-    bool may_refine() const { return newton_may_serve(rows_, p_.x.cols(), !p_.cells.targets); }
+    bool may_refine() const {
+        return newton_may_serve(rows_, p_.x.cols(), !p_.cells.targets) && patience_.value_or(0.0) < unlimited;
+    }
 
     // Passes of coordinate ascent that a Newton finish is worth; from weights nearby it takes a third of its iterations.
     double patience(bool near) const {
         if (!may_refine()) return unlimited;
+        if (patience_) return *patience_;
         const auto n = static_cast<double>(p_.x.cols());
         const double worth = is_dense<X> ? std::clamp(n * n * n / 36000, 16.0, 300.0) : 400.0;
         return near ? worth / 3 : worth;
@@ -397,6 +403,7 @@ class LinearFit {
 
     const LinearProblem<X>& p_;
     fit::Limits limits_;
+    std::optional<double> patience_;
     Control& control_;
     Index rows_, labels_, columns_;
     LabelCells<T> cells_;

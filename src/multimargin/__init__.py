@@ -47,7 +47,17 @@ _HOMES = {
     "load": "persistence",
     "save": "persistence",
 }
-_ROOMS = ("baselines", "datasets", "label_kernels", "metrics", "model_selection", "plots", "priors", "zero_shot")
+_ROOMS = (
+    "baselines",
+    "datasets",
+    "label_kernels",
+    "metrics",
+    "model_selection",
+    "plots",
+    "priors",
+    "weights",
+    "zero_shot",
+)
 
 
 def __getattr__(name: str) -> Any:

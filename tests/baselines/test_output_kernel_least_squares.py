@@ -46,6 +46,7 @@ def test_preimage_is_the_nearest_training_set(problem):
     predicted = Ridge(alpha=0.2, fit_intercept=False).fit(X, phi(Y)).predict(X)
     distance = ((predicted[:, None] - phi(Y)[None]) ** 2).sum(axis=2)
     np.testing.assert_array_equal(model.predict(X), Y[distance.argmin(axis=1)])
+    np.testing.assert_array_equal(model.predict_with_scores(X)[0], model.predict(X))
 
 
 def test_kernels_and_sparse_inputs_agree(problem):

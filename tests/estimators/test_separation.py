@@ -376,6 +376,7 @@ def test_fallback_gives_every_row_a_label(rng, Estimator):
     empty = ~plain.predict(X).any(axis=1)
     assert empty.any()
     prediction = model.predict(X)
+    np.testing.assert_array_equal(model.predict_with_scores(X)[0], prediction)
     np.testing.assert_array_equal(prediction[~empty], plain.predict(X)[~empty])
     assert np.all(prediction[empty].sum(axis=1) == 1)
     np.testing.assert_array_equal(

@@ -222,9 +222,9 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         blocks = [self._kernel_values(X[rows]) @ self.dual_coef_ for rows in row_blocks(X.shape[0], len(self.support_))]
         return np.asarray(np.vstack(blocks) - self.half_)
 
-    def _positives(self, X: Any) -> sp.csr_array:
+    def _positives(self, X: Any, scores: NDArray[Any] | None = None) -> sp.csr_array:
         if self.rule != "preimage":
-            return super()._positives(X)
+            return super()._positives(X, scores)
         blocks = []
         for rows in row_blocks(X.shape[0], len(self.support_)):
             distance = self.set_norm_ - 2 * self._kernel_values(X[rows]) @ self.set_coef_

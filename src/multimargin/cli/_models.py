@@ -27,16 +27,16 @@ def make_model(name: str, settings: Sequence[str]) -> Any:
     return REGISTRY[name](**parse_parameters(REGISTRY[name], settings))
 
 
-def read_model(path: Path) -> Any:
-    """Read a model that predicts labels from its file."""
-    from multimargin.persistence import load
+def read_model(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Read a model that predicts labels, and the notes beside it, from its file."""
+    from multimargin.persistence import load_with_notes
 
-    model = load(path)
+    model, notes = load_with_notes(path)
     if not hasattr(model, "label_names_"):
         kind = "was never fitted" if not hasattr(model, "classes_") else "predicts categories, not labels"
         msg = f"{path} holds a {type(model).__name__} that {kind}. Give a model written by: multimargin fit"
         raise InputError(msg)
-    return model
+    return model, notes
 
 
 def not_converged(model: Any) -> str | None:

@@ -99,30 +99,32 @@ def _train(
     out: Path | None,
     json: bool,
 ) -> None:
+    from multimargin.labels import read_labels
     from multimargin.persistence import save
 
-    from ._data import check_output, read_data
+    from ._data import check_output, data_facts, read_data, reading_notes, shown_name
     from ._output import fit_progress, status
 
     check_output(out)
     with status(f"reading {source}"):
-        data = read_data(source, labels, file_format, "train")
+        data = read_data(source, "train", labels, file_format)
+    Y = read_labels(data.Y, names=data.label_names)
     if prior is not None:
-        estimator.set_params(prior=_read_prior(prior, data.labels()))
+        estimator.set_params(prior=_read_prior(prior, Y))
     start = time.perf_counter()
     with fit_progress(f"fitting {name}", estimator.get_params().get("tol", 1e-3)) as callback:
-        _fit(estimator, data, callback)
+        _fit(estimator, data.X, Y, callback)
     seconds = time.perf_counter() - start
     if out is not None:
-        save(estimator, out, notes={"reading": {**data.reading, "n_features": data.X.shape[1]}})
-    _show_result(estimator, name, data.facts(), seconds, out, json)
+        save(estimator, out, notes=reading_notes(source, data))
+    _show_result(estimator, name, data_facts(shown_name(source, "train"), data), seconds, out, json)
 
 
-def _fit(estimator: Any, data: Any, callback: Any) -> None:
-    """Fit with named labels and without keeping the progress bar in the model."""
+def _fit(estimator: Any, X: Any, Y: Any, callback: Any) -> None:
+    """Fit without keeping the progress bar in the model."""
     if "callback" in estimator.get_params():
         estimator.set_params(callback=callback)
-    estimator.fit(data.X, data.labels())
+    estimator.fit(X, Y)
     if "callback" in estimator.get_params():
         estimator.set_params(callback=None)
 

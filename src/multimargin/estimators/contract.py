@@ -30,11 +30,10 @@ from multimargin import _core
 from multimargin._core import Status
 from multimargin._rows import native_rows
 from multimargin.errors import FitError, InputError
-from multimargin.estimators._weights import CellCosts, cell_costs
 from multimargin.estimators.certificate import Bounds, Certificate
 from multimargin.estimators.monitor import Monitor, Progress
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
-from multimargin.priors import LabelFrequencies
+from multimargin.weights import CellCosts, LabelFrequencies, cell_costs
 
 __all__ = [
     "Interval",
@@ -100,15 +99,8 @@ class Problem:
 
     def part(self, rows: NDArray[Any]) -> Problem:
         """Return the problem of some of the rows."""
-        labels = self.labels
-        some = replace(
-            labels,
-            positives=labels.positives[rows],
-            missing=None if labels.missing is None else labels.missing[rows],
-        )
-        return replace(
-            self, X=self.X[rows], labels=some, costs=self.costs.part(rows), constant=constant_labels(some)[0]
-        )
+        some = self.labels.part(rows)
+        return replace(self, X=self.X[rows], labels=some, costs=self.costs.part(rows), constant=some.constant)
 
     def in_double(self) -> Problem:
         """Return the same problem in double precision."""
@@ -190,14 +182,7 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
             Of shape (n_samples,) if the model was trained on a 1-D y, as scikit-learn's scorers expect.
         """
         check_is_fitted(self)
-        scores = self._scores(self._check_X(X))
-        if not np.isfinite(scores).all():
-            msg = (
-                "X is so far from the training rows that scores leave the range of floating point: its largest entry "
-                f"is {_largest(X if sp.issparse(X) else np.asarray(X)):.3g}. Scale it as the training rows were."
-            )
-            raise InputError(msg)
-        return scores[:, 0] if self.label_form_.kind == "column" else scores
+        return self._in_form(self._finite_scores(self._check_X(X)))
 
     def predict(self, X: Any) -> Any:
         """Predicted labels, in the form in which Y was given to :meth:`fit`.
@@ -214,6 +199,26 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         index = getattr(X, "index", None)
         positives = self._positives(self._check_X(X))
         return write_labels(positives, self.label_form_, self.label_names_, self.classes_, index)
+
+    def predict_with_scores(self, X: Any) -> tuple[Any, NDArray[Any]]:
+        """Predicted labels and scores, as :meth:`predict` and :meth:`decision_function`, computing each score once.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
+        scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
+        """
+        check_is_fitted(self)
+        index = getattr(X, "index", None)
+        X = self._check_X(X)
+        scores = self._finite_scores(X)
+        positives = self._positives(X, scores)
+        labels = write_labels(positives, self.label_form_, self.label_names_, self.classes_, index)
+        return labels, self._in_form(scores)
 
     def predict_sets(self, X: Any) -> list[tuple[Any, ...]]:
         """Predicted labels as a tuple of label names for every row.
@@ -264,10 +269,34 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         _check_magnitude(checked, getattr(self, "feature_names_in_", None))
         return checked
 
-    def _positives(self, X: Any) -> sp.csr_array:
-        """Predicted cells, computed in row blocks so that the scores of all rows are never held at once."""
-        blocks = [sp.csr_array(self._scores(X[rows]) > 0) for rows in row_blocks(X.shape[0], len(self.label_names_))]
+    def _finite_scores(self, X: Any) -> NDArray[Any]:
+        scores = self._scores(X)
+        if not np.isfinite(scores).all():
+            msg = (
+                "X is so far from the training rows that scores leave the range of floating point: its largest entry "
+                f"is {_largest(X):.3g}. Scale it as the training rows were."
+            )
+            raise InputError(msg)
+        return scores
+
+    def _in_form(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Scores of a 1-D y as a 1-D array."""
+        return scores[:, 0] if self.label_form_.kind == "column" else scores
+
+    def _positives(self, X: Any, scores: NDArray[Any] | None = None) -> sp.csr_array:
+        """Predicted cells; unless scores are at hand, in row blocks, so that those of all rows are never held at once.
+
+        A subclass whose prediction is not `_decided` by scores alone ignores them.
+        """
+        if scores is not None:
+            return sp.csr_array(self._decided(scores))
+        rows_at_once = row_blocks(X.shape[0], len(self.label_names_))
+        blocks = [sp.csr_array(self._decided(self._scores(X[rows]))) for rows in rows_at_once]
         return sp.csr_array(sp.vstack(blocks, format="csr"))
+
+    def _decided(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which cells are predicted, by their scores."""
+        return scores > 0
 
     def _scores(self, X: Any) -> NDArray[Any]:
         """Scores of all labels, positive where a label is predicted."""
@@ -399,7 +428,7 @@ class MultilabelClassifier(MultilabelPredictor):
             )
             raise FitError(msg)
         if problem.constant.any():
-            self._set_constant(model.fitted, problem.constant, constant_labels(labels)[1])
+            self._set_constant(model.fitted, problem.constant, labels.signs)
         monitor.settle(model.passes, bounds.primal, bounds.dual)
         return {
             **model.fitted,
@@ -434,6 +463,7 @@ class MultilabelClassifier(MultilabelPredictor):
         *,
         tol: float | None = None,
         max_iter: int | None = None,
+        time_limit: float | None = None,
         passes: int = 0,
     ) -> _core.Limits:
         """When a native solver stops, after ``passes`` of one before it, in what is left of the time."""
@@ -442,7 +472,7 @@ class MultilabelClassifier(MultilabelPredictor):
             max_iter=int(self.max_iter if max_iter is None else max_iter),
             threads=problem.n_jobs,
             seed=problem.seed,
-            time_limit=monitor.time_left(self.time_limit),
+            time_limit=monitor.time_left(self.time_limit) if time_limit is None else time_limit,
             report=monitor,
             passes=passes,
         )
@@ -457,7 +487,7 @@ class MultilabelClassifier(MultilabelPredictor):
 
     def _constant_labels(self, labels: LabelMatrix, prior: Any) -> NDArray[np.bool_]:
         """Labels that are left out of training and predicted constant."""
-        return constant_labels(labels)[0]
+        return labels.constant
 
     def _prepare(self, problem: Problem) -> Any:
         """Check the rules that need both parameters and data, before any work; return what ``_solve`` is given."""
@@ -579,12 +609,6 @@ def _suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:
 def native_cells(matrix: sp.csr_array) -> _core.Cells:
     """Cells of a sparse 0/1 matrix for the native core."""
     return _core.Cells(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.shape[1])
-
-
-def constant_labels(labels: LabelMatrix) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which labels take one value only, and the sign of that value; a label never observed counts as absent."""
-    positive, negative = labels.counts()
-    return (positive == 0) | (negative == 0), np.where(positive > 0, 1.0, -1.0)
 
 
 def _warn_constant(labels: LabelMatrix, constant: NDArray[np.bool_]) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from multimargin.datasets.dataset import Dataset
 from multimargin.datasets.formats.arff import read_arff
 from multimargin.datasets.formats.columns import Labels
-from multimargin.datasets.formats.dataset import Dataset
 from multimargin.datasets.formats.npz import read_npz
 from multimargin.datasets.formats.source import FilePath, peek
 from multimargin.datasets.formats.sparse_text import read_libsvm, read_xmc
@@ -18,7 +18,6 @@ from multimargin.errors import FileFormatError, InputError
 
 __all__ = [
     "FORMATS",
-    "Dataset",
     "read",
     "read_arff",
     "read_csv",
@@ -51,7 +50,14 @@ FORMATS = {
 }
 
 
-def read(path: FilePath, *, labels: Labels | None = None, format: str | None = None, **options: Any) -> Dataset:
+def read(
+    path: FilePath,
+    *,
+    labels: Labels | None = None,
+    need_labels: bool = True,
+    format: str | None = None,
+    **options: Any,
+) -> Dataset:
     r"""Read a multi-label data file.
 
     Parameters
@@ -61,6 +67,9 @@ def read(path: FilePath, *, labels: Labels | None = None, format: str | None = N
     labels : path of a Mulan XML file, list of names, int or None, default=None
         Which columns are labels (ARFF, CSV, Parquet), or the names of the labels (LIBSVM, XMC, npz). None
         suffices for MEKA ARFF, LIBSVM, XMC and npz.
+    need_labels : bool, default=True
+        Whether a file must have labels. False: one without the label columns, or without Y, is read as features only.
+        In LIBSVM and XMC files any row may have no labels.
     format : {"arff", "libsvm", "xmc", "csv", "parquet", "npz"} or None, default=None
         None: by the ending of the name, or by the content if the ending says nothing (.txt, .data).
     **options
@@ -100,6 +109,8 @@ def read(path: FilePath, *, labels: Labels | None = None, format: str | None = N
     if unknown:
         msg = f"{path}: the {name} reader has no option {unknown[0]!r}; its options are {', '.join(known)}"
         raise InputError(msg)
+    if "need_labels" in known:
+        options["need_labels"] = need_labels
     return FORMATS[name].read(path, labels=labels, **options)
 
 

@@ -12,15 +12,16 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from multimargin import _core
+from multimargin.datasets.dataset import Dataset, Matrix, label_matrix, make_dataset
 from multimargin.datasets.formats.columns import (
     Labels,
     Roles,
     assign_roles,
     check_features,
     check_missing,
+    labels_there,
     names_of_labels,
 )
-from multimargin.datasets.formats.dataset import Dataset, Matrix, label_matrix, make_dataset
 from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, decoded, naming, read_text
 from multimargin.errors import FileFormatError
 
@@ -33,6 +34,7 @@ def read_arff(
     path: FilePath,
     *,
     labels: Labels | None = None,
+    need_labels: bool = True,
     ignore: Sequence[str] = (),
     missing: str = "error",
     n_features: int | None = None,
@@ -49,6 +51,8 @@ def read_arff(
     labels : path of a Mulan XML file, list of names, int or None, default=None
         Which attributes are labels. A count means the first attributes, a negative one the last. None reads
         the count from ``-C`` in the relation name, as MEKA writes it.
+    need_labels : bool, default=True
+        Whether a file must have labels. False: one that has none of the label columns is read as features only.
     ignore : list of str, default=()
         Attributes to leave out, such as identifiers.
     missing : {"error", "nan"}, default="error"
@@ -93,7 +97,8 @@ def read_arff(
     with naming(path, text):
         header = _core.arff_header(text, most)
         names = [decoded(name) for name, *_ in header.attributes]
-        roles = assign_roles(path, names, _meka_count(path, header) if given is None else given, ignore)
+        stated = _meka_count(path, header, need_labels) if given is None else given
+        roles = assign_roles(path, names, labels_there(stated, names, need_labels), ignore)
         column_of, columns, n_one_hot = _feature_columns(path, header, names, roles, most)
         check_features(path, columns, n_features, feature_names)
         dense = not header.sparse and 2 * n_one_hot <= len(columns)
@@ -103,8 +108,10 @@ def read_arff(
         return table_dataset(path, X, Y, label_names, columns, dtype, ignore=tuple(ignore), missing=missing)
 
 
-def _meka_count(path: FilePath, header: _core.Header) -> int:
+def _meka_count(path: FilePath, header: _core.Header, need_labels: bool) -> int | list[str]:
     found = _MEKA_COUNT.search(decoded(header.relation))
+    if found is None and not need_labels:
+        return []
     if found is None:
         neighbours = sorted(str(p) for p in Path(path).parent.glob("*.xml"))
         remedy = f'labels="{neighbours[0]}"' if len(neighbours) == 1 else "labels=<XML file, names or count>"

@@ -600,7 +600,7 @@ class CliqueClassifier(MultilabelClassifier):
             scores[rows] = inference.max_marginals(self._subset_scores(X[rows]), self._threads())
         return scores
 
-    def _positives(self, X: Any) -> sp.csr_array:
+    def _positives(self, X: Any, scores: NDArray[Any] | None = None) -> sp.csr_array:
         return self._best_labellings(X)[0]
 
     def _best_labellings(self, X: Any) -> tuple[sp.csr_array, NDArray[np.bool_]]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from multimargin.estimators.contract import MultilabelClassifier, Problem, StrOptions, WarmStart, constant_labels
+from multimargin.estimators.contract import MultilabelClassifier, Problem, StrOptions, WarmStart
 from multimargin.estimators.m3l.losses import LOSSES
 from multimargin.labels import LabelMatrix
 from multimargin.priors import LowRankPrior, check_prior
@@ -44,7 +44,7 @@ class M3L(MultilabelClassifier):
 
     def _constant_labels(self, labels: LabelMatrix, prior: Prior) -> NDArray[np.bool_]:
         """Labels of one value, unless the prior ties them to others of which something is known."""
-        constant, _ = constant_labels(labels)
+        constant = labels.constant
         if prior is None or not constant.any():
             return constant
         group = components(prior)

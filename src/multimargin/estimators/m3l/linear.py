@@ -17,6 +17,9 @@ from multimargin.estimators.monitor import Monitor
 
 __all__ = ["LinearM3L"]
 
+NEWTON_PATIENCE: float | None = None
+"""Passes before a Newton finish takes over; None: by the size of the problem (core/m3l/linear_fit.hpp)."""
+
 
 class LinearM3L(M3L, LinearModel):
     r"""Linear max-margin multi-label classifier with a prior R on label correlations.
@@ -52,7 +55,7 @@ class LinearM3L(M3L, LinearModel):
     class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
-        :class:`multimargin.priors.LabelFrequencies` gives them the costs of label frequencies to expect in use.
+        :class:`multimargin.weights.LabelFrequencies` gives them the costs of label frequencies to expect in use.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=1000
@@ -172,6 +175,7 @@ class LinearM3L(M3L, LinearModel):
             weights=None if last is None else self._nearby(task, self.coef_, self.intercept_),
             after_newton=last is not None and last.state["newton"],
             keep_beta=self.warm_start,
+            patience=NEWTON_PATIENCE,
         )
         passes = found.result.passes
         if found.result.status == Status.imprecise and problem.dtype == np.float32 and passes < self.max_iter:
@@ -184,6 +188,7 @@ class LinearM3L(M3L, LinearModel):
                 weights=self._nearby(task, found.weights[:, :-1], found.weights[:, -1]),
                 after_newton=found.newton,
                 keep_beta=self.warm_start,
+                patience=NEWTON_PATIENCE,
             )
         result, weights = found.result, found.weights
         fitted = {"coef_": np.ascontiguousarray(weights[:, :-1]), "intercept_": np.ascontiguousarray(weights[:, -1])}

@@ -35,8 +35,7 @@ from multimargin.estimators.separation.problem import (
     known_labels,
 )
 from multimargin.estimators.separation.solvers import second_solver, solve_separation
-from multimargin.grams import gram_matrix
-from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, make_kernel, resolve_gamma
+from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, gram_matrix, make_kernel, resolve_gamma
 from multimargin.label_kernels import LabelAtoms, single_labels
 
 __all__ = ["SeparationModel"]
@@ -370,16 +369,10 @@ class SeparationModel(MultilabelClassifier):
             self.dual_coef_[:, constant] = 0.0
         self.intercept_[constant] = value[constant]
 
-    def _positives(self, X: Any) -> sp.csr_array:
-        if self.fallback == "none":
-            return super()._positives(X)
+    def _decided(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        predicted = super()._decided(scores)
         varies = ~np.isin(self.label_names_, self.constant_labels_)
-        blocks = []
-        for rows in row_blocks(X.shape[0], len(self.label_names_)):
-            scores = self._scores(X[rows])
-            predicted = scores > 0
+        if self.fallback != "none" and varies.any():
             empty = np.flatnonzero(~predicted.any(axis=1))
-            if varies.any():
-                predicted[empty, np.where(varies, scores[empty], -np.inf).argmax(axis=1)] = True
-            blocks.append(sp.csr_array(predicted))
-        return sp.csr_array(sp.vstack(blocks, format="csr"))
+            predicted[empty, np.where(varies, scores[empty], -np.inf).argmax(axis=1)] = True
+        return predicted

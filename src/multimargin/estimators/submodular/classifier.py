@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import row_norms
 
 from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import (
     Interval,
+    Model,
     MultilabelClassifier,
     Problem,
-    Solution,
+    Status,
     StrOptions,
-    constant_labels,
+    WarmStart,
     row_blocks,
 )
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.submodular.label_pairs import LabelPairs, choose_pairs, label_pairs
-from multimargin.estimators.submodular.offset import Path, best_offset, known_truth, offset_range
+from multimargin.estimators.submodular.offset import Path, best_offset, f_score_path, unary_scores
 
 __all__ = ["SubmodularClassifier"]
 
@@ -38,6 +39,15 @@ LONGEST_ROWS = 1e5
 """C times the mean squared length of the rows, beyond which training may need more than 1000 passes."""
 BUNDLE_STRIDE = {"bundle": 0.1, "bmrm": 1.0}
 """How far from the best point so far to the one where the planes are lowest the next plane is taken."""
+
+
+@dataclass(frozen=True)
+class SubmodularTask:
+    """A problem, the pairs that may attract, and both for the native core."""
+
+    problem: Problem
+    pairs: NDArray[np.int32]
+    data: _core.SubmodularData
 
 
 class SubmodularClassifier(MultilabelClassifier):
@@ -73,7 +83,7 @@ class SubmodularClassifier(MultilabelClassifier):
     oracle : {"exact", "paper"}, default="exact"
         How the inner maximum is found. ``"paper"`` is the approximation of Petterson and Caetano: training then stops
         at another point than the optimum, and the certificate shows how far away.
-    offset : {"none", "train", "cv"}, default="none"
+    offset : {"train", "cv"}, optional
         Whether one number is added to the scores of all labels after training, so that the mean F-score is largest: on
         the training rows, or on held-out rows of a 3-fold cross-validation.
     solver : {"blocks", "bundle", "bmrm"}, default="blocks"
@@ -185,11 +195,9 @@ class SubmodularClassifier(MultilabelClassifier):
         "pair_scale": [Interval(Real, 0, None, closed="left")],
         "loss": [StrOptions({"f1", "hamming"})],
         "oracle": [StrOptions({"exact", "paper"})],
-        "offset": [StrOptions({"none", "train", "cv"})],
+        "offset": [StrOptions({"train", "cv"}), None],
         "solver": [StrOptions({"blocks", *BUNDLE_STRIDE})],
         "node_limit": [Interval(Integral, 1, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
     }
 
     coef_: NDArray[np.float64]
@@ -206,7 +214,7 @@ class SubmodularClassifier(MultilabelClassifier):
         pair_scale: float = 1.0,
         loss: str = "f1",
         oracle: str = "exact",
-        offset: str = "none",
+        offset: str | None = None,
         solver: str = "blocks",
         node_limit: int = 500,
         fit_intercept: bool = True,
@@ -239,8 +247,7 @@ class SubmodularClassifier(MultilabelClassifier):
         self.warm_start = warm_start
         self.callback = callback
 
-    def _check_problem(self, problem: Problem) -> None:
-        self._pairs = choose_pairs(self.pairs, problem.labels, problem.exact_costs.row)
+    def _prepare(self, problem: Problem) -> SubmodularTask:
         if self.warm_start and self.solver != "blocks":
             msg = f"warm_start=True needs solver='blocks'; got solver={self.solver!r}. Change one of them."
             raise InputError(msg)
@@ -250,94 +257,74 @@ class SubmodularClassifier(MultilabelClassifier):
                 "or loss='f1'."
             )
             raise InputError(msg)
-        last = getattr(self, "_planes", None)
-        shape = problem.labels.positives.shape
-        if self.warm_start and last is not None and last[0] != shape:
-            msg = (
-                f"warm_start=True continues on the same rows and labels: the last fit had shape {last[0]}, this one "
-                f"has {shape}. Set warm_start=False, or fit a clone."
-            )
-            raise InputError(msg)
+        return self._task(problem, choose_pairs(self.pairs, problem.labels, problem.costs.row))
 
-    def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
+    def _task(self, problem: Problem, pairs: LabelPairs) -> SubmodularTask:
+        data = _core.SubmodularData(
+            rows=problem.rows,
+            labels=problem.cells,
+            pairs=pairs.columns,
+            factor=self.pair_scale * pairs.frequency,
+            bias=self._constant_feature(),
+            hamming=self.loss == "hamming",
+            paper=self.oracle == "paper",
+            node_limit=self.node_limit,
+        )
+        return SubmodularTask(problem, pairs.columns, data)
+
+    def _solve(self, task: SubmodularTask, last: WarmStart | None, monitor: Monitor) -> Model:
+        problem = task.problem
         self._warn_if_rows_are_long(problem)
         held_out = self._held_out_paths(problem, monitor) if self.offset == "cv" else []
-        time_left = np.inf if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
-        result = self._train(problem, monitor, time_left)
-        self.offset_ = best_offset(self._training_path(problem) if self.offset == "train" else held_out)
-        return Solution(result["primal"], result["dual"], result["passes"], result["status"], result["oracle_exact"])
+        limits = self._limits(problem, monitor)
+        if self.solver == "blocks":
+            found = _core.fit_submodular(
+                task.data,
+                planes=None if last is None else last.state,
+                model=None if last is None else self._last_arrays(task),
+                keep_planes=self.warm_start,
+                certify=True,
+                limits=limits,
+            )
+        else:
+            found = _core.fit_submodular_bundle(task.data, BUNDLE_STRIDE[self.solver], limits)
+        if self.offset == "train":
+            held_out = [f_score_path(found, task.pairs, problem, np.arange(problem.labels.n_samples), problem.constant)]
+        fitted = {
+            "coef_": found.coef,
+            "intercept_": found.intercept,
+            "pairs_": task.pairs,
+            "pair_coef_": found.attraction,
+            "offset_": best_offset(held_out),
+        }
+        result = found.result
+        bounds = Bounds(result.primal, result.dual, result.oracle_exact)
+        return Model(fitted, bounds, result.passes, result.status, found.planes)
 
-    def _train(self, problem: Problem, monitor: Monitor, time_limit: float, *, certify: bool = True) -> dict[str, Any]:
-        pairs = self._pairs
-        del self._pairs
-        last = self.__dict__.pop("_planes", None)
-        start = None
-        if self.warm_start and last is not None:
-            start = last[1], self._last_model(problem, pairs)
-        result = _core.fit_submodular(
-            data=self._data(problem, pairs),
-            bundle_stride=BUNDLE_STRIDE.get(self.solver),
-            start=start,
-            keep_planes=self.warm_start,
-            certify=certify,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            threads=problem.n_jobs,
-            seed=problem.seed,
-            report=monitor,
-            time_limit=time_limit,
-        )
-        self.coef_ = result["coef"]
-        self.intercept_ = result["intercept"]
-        self.pairs_ = pairs.columns
-        self.pair_coef_ = result["attraction"]
-        if self.warm_start:
-            self._planes = problem.labels.positives.shape, result["planes"]
-        return result
-
-    def _last_model(self, problem: Problem, pairs: LabelPairs) -> tuple[NDArray[np.float64], ...]:
+    def _last_arrays(self, task: SubmodularTask) -> _core.SubmodularArrays:
         """Return the arrays of the last fit, zero where features or pairs are others now."""
+        problem = task.problem
         n_labels, n_features = problem.labels.n_labels, problem.X.shape[1]
-        weights = np.zeros((n_labels, n_features)), np.zeros(n_labels)
+        coef, intercept = np.zeros((n_labels, n_features)), np.zeros(n_labels)
         if self.coef_.shape[1] == n_features:
-            weights = self._free_weights(problem)
-        same_pairs = np.array_equal(pairs.columns, self.pairs_)
-        return *weights, self.pair_coef_ if same_pairs else np.zeros(len(pairs.columns))
+            coef, intercept = self._free_weights(problem)
+        same_pairs = np.array_equal(task.pairs, self.pairs_)
+        attraction = self.pair_coef_ if same_pairs else np.zeros(len(task.pairs))
+        return _core.SubmodularArrays(coef, intercept, attraction)
 
     def _bounds(self, problem: Problem) -> Bounds:
-        shape, planes = getattr(self, "_planes", (None, None))
-        result = _core.certify_submodular(
-            data=self._data(problem, label_pairs(self.pairs_, problem.labels, problem.exact_costs.row)),
-            model=(*self._free_weights(problem), self.pair_coef_),
-            planes=planes if shape == problem.labels.positives.shape else None,
-            threads=problem.n_jobs,
-        )
-        return Bounds(result["primal"], result["dual"], result["oracle_exact"])
+        task = self._task(problem, label_pairs(self.pairs_, problem.labels, problem.costs.row))
+        model = _core.SubmodularArrays(*self._free_weights(problem), self.pair_coef_)
+        return Bounds(*_core.certify_submodular(task.data, model, self._kept_state(problem), problem.n_jobs))
 
     def _free_weights(self, problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Weights and intercepts without those of the constant labels, which take no part in training."""
         free = ~problem.constant
         return np.ascontiguousarray(self.coef_ * free[:, None]), self.intercept_ * free
 
-    def _data(self, problem: Problem, pairs: LabelPairs) -> _core.SubmodularData:
-        return _core.SubmodularData(
-            rows=problem.rows(),
-            n_labels=problem.labels.n_labels,
-            positives=problem.positives(),
-            missing=problem.missing(),
-            left_out=problem.constant.astype(np.uint8),
-            cost=problem.exact_costs.row,
-            pairs=pairs.columns,
-            factor=self.pair_scale * pairs.frequency,
-            bias=self._bias(),
-            hamming=self.loss == "hamming",
-            paper=self.oracle == "paper",
-            node_limit=self.node_limit,
-        )
-
     def _warn_if_rows_are_long(self, problem: Problem) -> None:
         squares = row_norms(problem.X, squared=True).astype(np.float64)
-        mean = float(np.average(squares, weights=problem.exact_costs.row))
+        mean = float(np.average(squares, weights=problem.costs.row))
         if self.C * mean > LONGEST_ROWS:
             warnings.warn(
                 f"The features are large for C={self.C!r}: the mean squared length of the rows of X is {mean:.3g}, and "
@@ -347,20 +334,14 @@ class SubmodularClassifier(MultilabelClassifier):
                 stacklevel=4,
             )
 
-    def _bias(self) -> float:
-        return float(self.intercept_scaling) if self.fit_intercept else 0.0
-
-    def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
-        self.coef_[constant] = 0.0
-        self.intercept_[constant] = value[constant]
-
-    def _unary(self, X: Any) -> NDArray[np.float64]:
-        scores = np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True), dtype=np.float64) + self.intercept_
-        return np.ascontiguousarray(scores)
+    def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
+        fitted["coef_"][constant] = 0.0
+        fitted["intercept_"][constant] = value[constant]
 
     def _shifted(self, X: Any) -> NDArray[np.float64]:
         firm = np.isin(self.label_names_, self.constant_labels_)
-        return np.ascontiguousarray(self._unary(X) + np.where(firm, 0.0, self.offset_))
+        unary = unary_scores(X, self.coef_, self.intercept_)
+        return np.ascontiguousarray(unary + np.where(firm, 0.0, self.offset_))
 
     def _scores(self, X: Any) -> NDArray[Any]:
         u = self._shifted(X)
@@ -368,7 +349,7 @@ class SubmodularClassifier(MultilabelClassifier):
         _core.cut_marginals(u, self.pairs_, self.pair_coef_, worth)
         return worth
 
-    def _positives(self, X: Any) -> sp.csr_array:
+    def _positives(self, X: Any, scores: NDArray[Any] | None = None) -> sp.csr_array:
         blocks = []
         for rows in row_blocks(X.shape[0], len(self.label_names_)):
             u = self._shifted(X[rows])
@@ -377,13 +358,11 @@ class SubmodularClassifier(MultilabelClassifier):
             blocks.append(sp.csr_array(y.astype(bool)))
         return sp.csr_array(sp.vstack(blocks, format="csr"))
 
-    def _training_path(self, problem: Problem) -> list[Path]:
-        return [self._path(problem, np.arange(problem.labels.n_samples), problem.constant)]
-
     def _held_out_paths(self, problem: Problem, monitor: Monitor) -> list[Path]:
         """Train on all folds but one, in turn, within their shares of the time limit."""
         everything = np.arange(problem.labels.n_samples)
         folds = np.random.default_rng(problem.seed).permutation(everything) % N_FOLDS
+        silent = Monitor(None, 0, type(self).__name__)
         paths = []
         for fold in range(N_FOLDS):
             held_out = folds == fold
@@ -392,33 +371,25 @@ class SubmodularClassifier(MultilabelClassifier):
             part = problem.part(~held_out)
             if not part.costs.row.any():
                 continue
-            model = clone(self).set_params(warm_start=False)
-            model._check_problem(part)
-            until = np.inf if self.time_limit is None else (fold + 1) * FOLD_SHARE * self.time_limit
-            silent = Monitor(None, 0, type(self).__name__)
-            model._train(part, silent, max(until - monitor.elapsed, 0.0), certify=False)
-            model._set_constant(part.constant, constant_labels(part.labels)[1])
-            paths.append(model._path(problem, everything[held_out], part.constant))
+            task = self._task(part, choose_pairs(self.pairs, part.labels, part.costs.row))
+            until = None if self.time_limit is None else (fold + 1) * FOLD_SHARE * self.time_limit
+            limits = self._limits(part, silent, time_limit=monitor.time_left(until))
+            if self.solver == "blocks":
+                found = _core.fit_submodular(
+                    task.data, planes=None, model=None, keep_planes=False, certify=False, limits=limits
+                )
+            else:
+                found = _core.fit_submodular_bundle(task.data, BUNDLE_STRIDE[self.solver], limits)
+            paths.append(
+                f_score_path(found, task.pairs, problem, everything[held_out], part.constant, part.labels.signs)
+            )
         return paths
 
-    def _path(self, problem: Problem, rows: NDArray[np.int64], firm: NDArray[np.bool_]) -> Path:
-        """Weighted F-score of these rows as a function of the offset, which does not move the ``firm`` labels."""
-        truth = known_truth(problem.labels, rows)
-        u = self._unary(problem.X[rows])
-        u[:, problem.constant] = constant_labels(problem.labels)[1][problem.constant]
-        weight = problem.exact_costs.row[rows]
-        low, high = offset_range(u[:, ~firm], truth[:, ~firm])
-        start, offsets, changes, ends = _core.f_score_path(
-            u, self.pairs_, self.pair_coef_, truth, firm.astype(np.uint8), low, high
-        )
-        counts = np.diff(ends, prepend=0)
-        return Path(low, high, float(weight @ start), offsets, changes * np.repeat(weight, counts))
-
-    def _warn_unless_converged(self, solution: Solution) -> None:
-        if self.oracle == "paper" and solution.status == "converged":
+    def _warn_unless_converged(self, model: Model) -> None:
+        if self.oracle == "paper" and model.status == Status.converged:
             if not self.certificate_.converged:
                 warnings.warn(
-                    f"{type(self).__name__} with oracle='paper' found nothing more to improve after {solution.passes} "
+                    f"{type(self).__name__} with oracle='paper' found nothing more to improve after {model.passes} "
                     f"passes, yet the relative duality gap is {self.certificate_.relative_gap:.2e} > tol "
                     f"{self.tol:.2e} (objective {self.certificate_.primal:.6g}, lower bound "
                     f"{self.certificate_.dual:.6g}): the oracle is approximate. Use oracle='exact'.",
@@ -426,4 +397,4 @@ class SubmodularClassifier(MultilabelClassifier):
                     stacklevel=3,
                 )
             return
-        super()._warn_unless_converged(solution)
+        super()._warn_unless_converged(model)

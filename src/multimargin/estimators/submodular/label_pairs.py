@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin.errors import InputError
-from multimargin.estimators.contract import constant_labels
 from multimargin.labels import LabelMatrix
 
 __all__ = ["LabelPairs", "choose_pairs", "label_pairs"]
@@ -28,7 +27,7 @@ class LabelPairs:
 def choose_pairs(pairs: Any, labels: LabelMatrix, weight: NDArray[np.float64]) -> LabelPairs:
     """Return the pairs that the parameter ``pairs`` means."""
     if isinstance(pairs, Real):
-        constant, _ = constant_labels(labels)
+        constant = labels.constant
         upper = sp.triu(_joint(labels.positives, weight), k=1, format="coo")
         first, second, count = upper.row, upper.col, upper.data
         usable = ~(constant[first] | constant[second]) & (count > 0)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.extmath import safe_sparse_dot
 
+from multimargin import _core
+from multimargin.estimators.contract import Problem
 from multimargin.labels import LabelMatrix
 
-__all__ = ["Path", "best_offset", "known_truth", "offset_range"]
+__all__ = ["Path", "best_offset", "f_score_path", "unary_scores"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,37 @@ def best_offset(parts: list[Path]) -> float:
     if values[zero] >= values[best] - 1e-12 * sum(p.start for p in parts):
         return 0.0
     return float((bounds[best] + bounds[best + 1]) / 2)
+
+
+def unary_scores(X: Any, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores of the labels, each by itself."""
+    scores = np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64) + intercept
+    return np.ascontiguousarray(scores)
+
+
+def f_score_path(
+    model: _core.SubmodularFit,
+    pairs: NDArray[np.int32],
+    problem: Problem,
+    rows: NDArray[np.int64],
+    firm: NDArray[np.bool_],
+    signs: NDArray[np.float64] | None = None,
+) -> Path:
+    """Weighted F-score of some rows as a function of the offset.
+
+    It does not move the ``firm`` labels, which are predicted by these signs, or by those of the whole problem.
+    """
+    truth = known_truth(problem.labels, rows)
+    u = unary_scores(problem.X[rows], model.coef, model.intercept)
+    if signs is not None:
+        u[:, firm] = signs[firm]
+    u[:, problem.constant] = problem.labels.signs[problem.constant]
+    weight = problem.costs.row[rows]
+    low, high = offset_range(u[:, ~firm], truth[:, ~firm])
+    start, offsets, changes, ends = _core.f_score_path(
+        u, pairs, model.attraction, truth, firm.astype(np.uint8), low, high
+    )
+    return Path(low, high, float(weight @ start), offsets, changes * np.repeat(weight, np.diff(ends, prepend=0)))
 
 
 def offset_range(u: NDArray[np.float64], truth: NDArray[np.uint8]) -> tuple[float, float]:
