@@ -140,7 +140,7 @@ def _separation(Estimator: Any, rng: np.random.Generator, **more: Any) -> Attack
     model = Estimator(
         **common(rng),
         kernel=str(rng.choice(["linear", "linear", "rbf", "poly", "laplacian"])),
-        kernel_degree=int(rng.integers(1, 4)),
+        degree=int(rng.integers(1, 4)),
         solver=str(rng.choice(["auto", "auto", "rows", "admm", "interior"])),
         warm_start=True,
         **more,
@@ -160,8 +160,8 @@ def _calibrated_separation(rng: np.random.Generator) -> Attack:
 
 
 def _output_kernel(rng: np.random.Generator) -> Attack:
-    rule = str(rng.choice(["paper", "consistent"]))
-    return _separation(OutputKernelClassifier, rng, weights=LABEL_KERNEL, rule=rule)
+    decision = str(rng.choice(["paper", "consistent"]))
+    return _separation(OutputKernelClassifier, rng, label_weights=LABEL_KERNEL, decision=decision)
 
 
 class WatchedRankSVM(RankSVM):

@@ -297,9 +297,8 @@ def _has_finite_scores(model: Any, rows: Any) -> bool:
     ends = sp.vstack([longest, 0 * longest], format="csr") if sp.issparse(rows) else np.vstack([longest, 0 * longest])
     single = isinstance(model, KernelM3L)  # the others work in double precision
     dtype = model.dual_coef_.dtype if single else np.dtype(np.float64)
-    degree = model.degree if single else model.kernel_degree
     with np.errstate(all="ignore"):
-        kernel = make_kernel(model.kernel, ends, dtype, model.gamma_, degree, model.coef0)
+        kernel = make_kernel(model.kernel, ends, dtype, model.gamma_, model.degree, model.coef0)
         largest = float(np.abs(kernel.values(kernel.prepare(ends))).max())
         return bool(largest * float(np.abs(model.dual_coef_).max()) * rows.shape[0] < np.finfo(dtype).max)
 
@@ -369,7 +368,7 @@ def _separation(model: Any) -> dict[str, Rule]:
 
 def _least_squares(model: Any) -> dict[str, Rule]:
     rules = {**_support(model), "half_": _numbers("labels")}
-    if model.rule == "preimage":
+    if model.decision == "preimage":
         rules |= {
             "sets_": _numbers("sets labels", 0, 1, "b1"),
             "set_coef_": _numbers("support sets"),
