@@ -308,8 +308,8 @@ class OutputKernelClassifier(SeparationModel):
     pair of labels that occurs together, and scale to tens of thousands of rows. Other label kernels hold an
     ``n_atoms x n_atoms`` matrix. A row of weight 2 is two rows, also in the mean v.
 
-    With the paper's decision, weights with a larger sum lower the threshold and predict more labels; much of the published
-    gain over calibrated separation is that shift. Compare at equal thresholds.
+    With the paper's decision, weights with a larger sum lower the threshold and predict more labels; much of the
+    published gain over calibrated separation is that shift. Compare at equal thresholds.
 
     References
     ----------
