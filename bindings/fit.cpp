@@ -27,7 +27,11 @@ void bind_fit(nb::module_& m) {
             nb::arg("passes") = 0,
             nb::sig("def __init__(self, *, tol: float, max_iter: int, threads: int, seed: int = 0, time_limit: float = "
                     "float('inf'), report: collections.abc.Callable[[int, float, float | None, float | None], bool] | "
-                    "None = None, passes: int = 0) -> None"));
+                    "None = None, passes: int = 0) -> None"))
+        .def_prop_ro("tol", [](const PythonLimits& l) { return l.core.tol; })
+        .def_prop_ro("max_iter", [](const PythonLimits& l) { return l.core.max_iter; })
+        .def_prop_ro("seed", [](const PythonLimits& l) { return l.core.seed; })
+        .def_ro("time_limit", &PythonLimits::time_limit);
     nb::class_<FitResult>(m, "FitResult", "How a fit ended, and the bounds of the optimum it found.")
         .def_prop_ro("primal", [](const FitResult& r) { return r.bounds.primal; })
         .def_prop_ro("dual", [](const FitResult& r) { return r.bounds.dual; })
