@@ -381,6 +381,11 @@ std::tuple<double, std::optional<double>, double> certify_submodular(const Submo
     });
 }
 
+template <class T>
+nb::ndarray<nb::numpy, const T> numpy(const Vector<T>& array) {
+    return nb::ndarray<nb::numpy, const T>(array);
+}
+
 }  // namespace
 
 void bind_submodular(nb::module_& m) {
@@ -391,16 +396,20 @@ void bind_submodular(nb::module_& m) {
              nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"), nb::arg("paper"),
              nb::arg("node_limit"));
     nb::class_<Planes>(m, "Planes", "Label sets of the rows and their weights: the dual variables of a submodular fit.")
-        .def("__getstate__",
-             [](const Planes& p) {
-                 const auto numpy = []<class T>(const Vector<T>& v) {
-                     return nb::cast(nb::ndarray<nb::numpy, const T>(v));
-                 };
-                 return nb::make_tuple(numpy(p.row), numpy(p.weight), numpy(p.offsets), numpy(p.labels));
-             })
-        .def("__setstate__", [](Planes& self, const nb::tuple& arrays) {
-            new (&self) Planes{exactly<Vector<std::int64_t>>(arrays[0]), exactly<Vector<double>>(arrays[1]),
-                               exactly<Vector<std::int64_t>>(arrays[2]), exactly<Vector<std::int32_t>>(arrays[3])};
+        .def(nb::init<Vector<std::int64_t>, Vector<double>, Vector<std::int64_t>, Vector<std::int32_t>>(),
+             nb::arg("row").noconvert(), nb::arg("weight").noconvert(), nb::arg("offsets").noconvert(),
+             nb::arg("labels").noconvert())
+        .def_prop_ro(
+            "row", [](const Planes& p) { return numpy(p.row); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "weight", [](const Planes& p) { return numpy(p.weight); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "offsets", [](const Planes& p) { return numpy(p.offsets); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "labels", [](const Planes& p) { return numpy(p.labels); }, nb::rv_policy::automatic)
+        .def("__reduce__", [](nb::handle self) {
+            return nb::make_tuple(self.type(), nb::make_tuple(self.attr("row"), self.attr("weight"),
+                                                              self.attr("offsets"), self.attr("labels")));
         });
     nb::class_<SubmodularArrays>(m, "SubmodularArrays", "The arrays of a submodular model.")
         .def(nb::init<Matrix<double>, Vector<double>, Vector<double>>(), nb::arg("coef").noconvert(),

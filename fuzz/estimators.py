@@ -130,7 +130,7 @@ def _submodular(rng: np.random.Generator) -> Attack:
 
     def again(model: Any, case: Case) -> Again:
         sets = ListedSets(model, case.dense, case.truth, case.sample_weight)
-        return Again(sets.primal(model), sets.dual(model._planes[1]) if model.warm_start else None)
+        return Again(sets.primal(model), sets.dual(model._last.state) if model.warm_start else None)
 
     return Attack(model, case, again)
 

@@ -68,9 +68,9 @@ def linear_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     vectors, values = pseudo_inverse(R)
     primal = 0.5 * (np.square(vectors.T @ Z) / values[:, None]).sum()
     primal += (cost * np.maximum(0.0, case.sign * (target - scores))).sum()
-    if getattr(model, "_beta", None) is None:
+    if model._last is None:
         return primal, None
-    beta = np.clip(model._beta.astype(float), np.minimum(0, case.sign * cost), np.maximum(0, case.sign * cost))
+    beta = np.clip(model._last.state["beta"].astype(float), np.minimum(0, case.sign * cost), np.maximum(0, case.sign * cost))
     V = np.column_stack([case.dense, np.full(len(case.dense), bias)]).T @ beta
     return primal, (target * beta).sum() - 0.5 * np.sum(np.square(V @ vectors) * values)
 
@@ -91,7 +91,7 @@ def kernel_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     primal = 0.5 * np.sum(white * (K @ white))
     primal += 0.5 * np.sum(np.square(w @ vectors) / values) / bias if bias else 0.0
     primal += (cost * np.maximum(0.0, case.sign * (target - K @ A - w))).sum()
-    beta = getattr(model, "_beta", None)
+    beta = None if model._last is None else model._last.state["beta"]
     if beta is None:
         if model.prior is not None:
             return primal, None
@@ -150,7 +150,7 @@ class ListedSets:
 
     def dual(self, planes: Any) -> float:
         """Value of the best multiple of these weights of label sets."""
-        row, weight, offsets, labels = planes
+        row, weight, offsets, labels = planes.row, planes.weight, planes.offsets, planes.labels
         features = np.column_stack([self.X, np.full(len(self.X), self.bias)])
         theta, v, loss = np.zeros((self.truth.shape[1], features.shape[1])), np.zeros(len(self.factor)), 0.0
         assert np.all(weight >= 0)

@@ -37,9 +37,8 @@ def test_objective_is_that_of_ridge_regression(problem):
 
 def test_preimage_is_the_nearest_training_set(problem):
     X, Y = problem
-    model = OutputKernelLeastSquares(C=5.0, label_weights=(1.0, 1.0), decision="preimage", fit_intercept=False).fit(
-        X, Y
-    )
+    model = OutputKernelLeastSquares(C=5.0, label_weights=(1.0, 1.0), decision="preimage", fit_intercept=False)
+    model.fit(X, Y)
 
     def phi(S):
         pairs = np.stack([S[:, a] * S[:, b] for a in range(4) for b in range(a)], axis=1)

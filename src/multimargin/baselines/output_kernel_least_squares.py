@@ -25,7 +25,9 @@ from multimargin.estimators.contract import (
 )
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.separation.problem import check_finite_kernel
+from multimargin.fitted_rules import Rule, array_of
 from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel, resolve_gamma
+from multimargin.kernels.support import support_rules
 from multimargin.label_kernels import LabelKernel, check_label_kernel
 
 __all__ = ["OutputKernelLeastSquares"]
@@ -248,6 +250,16 @@ class OutputKernelLeastSquares(MultilabelClassifier):
             distance = self.set_norm_ - 2 * self._kernel_values(X[rows], vars(self)) @ self.set_coef_
             blocks.append(sp.csr_array(self.sets_[distance.argmin(axis=1)]))
         return sp.csr_array(sp.vstack(blocks, format="csr"))
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        rules = {**super()._fitted_rules(), **support_rules(self, np.float64), "half_": array_of("labels")}
+        if self.decision == "preimage":
+            rules |= {
+                "sets_": array_of("sets labels", 0, 1, "b1"),
+                "set_coef_": array_of("support sets"),
+                "set_norm_": array_of("sets"),
+            }
+        return rules
 
     def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         fitted["dual_coef_"][:, constant] = 0.0

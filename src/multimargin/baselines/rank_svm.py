@@ -20,6 +20,7 @@ from multimargin.estimators.contract import LARGEST, LinearModel, Model, Problem
 from multimargin.estimators.interior_point import passes_before
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.separation.problem import known_labels, labels_lacked
+from multimargin.fitted_rules import Rule, array_of
 
 __all__ = ["RankSVM", "threshold_targets"]
 
@@ -165,6 +166,9 @@ class RankSVM(LinearModel):
                 break
             tol *= 0.1
         return Model(fitted, bounds, passes, found.status)
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        return {**super()._fitted_rules(), "threshold_": array_of("labels+1")}
 
     def _bounds(self, problem: Problem) -> Bounds:
         task = self._prepare(problem)

@@ -31,7 +31,8 @@ from multimargin._core import Status
 from multimargin._rows import native_rows
 from multimargin.errors import FitError, InputError
 from multimargin.estimators.certificate import Bounds, Certificate
-from multimargin.estimators.monitor import Monitor, Progress
+from multimargin.estimators.monitor import History, Monitor, Progress
+from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, feature_names, names
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
 from multimargin.weights import CellCosts, LabelFrequencies, cell_costs
 
@@ -52,9 +53,8 @@ BLOCK_BYTES = 64 * 2**20
 IMPRECISE = (
     "Rounding keeps the gap above such a tol in double precision, too: raise tol, scale the features, or lower C."
 )
-# Magnitudes whose squares and products stay far from the ends of the range of double precision.
-LARGEST, SMALLEST = 1e100, 1e-100
-# The same for single precision; rows or costs beyond are solved in double.
+SMALLEST = 1 / LARGEST
+# Magnitudes whose squares and products are safe in single precision; rows or costs beyond are solved in double.
 LARGEST_SINGLE, SMALLEST_SINGLE = 1e12, 1e-12
 COLUMNS = ("n_features_in_", "feature_names_in_")
 
@@ -335,6 +335,9 @@ class MultilabelClassifier(MultilabelPredictor):
     _weighs_cells: ClassVar[bool] = True
     """Whether single cells of Y can be weighted: 2-D ``sample_weight``, ``class_weight``."""
 
+    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"feature_names_in_"})
+    """Fitted attributes that a model may lack."""
+
     _last: WarmStart | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -512,6 +515,30 @@ class MultilabelClassifier(MultilabelPredictor):
         """Return what the solver of these data left, if it is kept."""
         return None if self._last is None or self._last.shape != problem.shape else self._last.state
 
+    def _fitted_rules(self) -> dict[str, Rule]:
+        """Rules of the fitted attributes, to which model files are held (multimargin.fitted_rules)."""
+        column = getattr(getattr(self, "label_form_", None), "kind", None) == "column"
+
+        def form(value: Any, sizes: Sizes) -> None:
+            expect(type(value) is LabelForm, "must be a LabelForm")
+            expect(not column or sizes["labels"] == 1, "is that of one label")
+
+        def constant(value: Any, sizes: Sizes) -> None:
+            names("constant", low=0)(value, sizes)
+            expect(set(value.tolist()) <= set(self.label_names_.tolist()), "must be labels")
+
+        return {
+            "n_features_in_": count(1, "features"),
+            "feature_names_in_": feature_names,
+            "label_names_": names("labels"),
+            "label_form_": form,
+            "classes_": names("classes", high=2) if column else names("labels"),
+            "constant_labels_": constant,
+            "certificate_": exactly(Certificate),
+            "history_": exactly(History),
+            "n_iter_": count(0),
+        }
+
     def _certificate(self, model: Model) -> Certificate:
         bounds = model.bounds
         assert bounds.dual is not None
@@ -541,6 +568,9 @@ class LinearModel(MultilabelClassifier):
 
     coef_: NDArray[Any]
     intercept_: NDArray[Any]
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        return {**super()._fitted_rules(), "coef_": array_of("labels features"), "intercept_": array_of("labels")}
 
     def _scores(self, X: Any) -> NDArray[Any]:
         return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)

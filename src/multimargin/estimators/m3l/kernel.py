@@ -27,6 +27,7 @@ from multimargin.estimators.m3l.base import M3L, M3LTask, Prior
 from multimargin.estimators.m3l.kernel_certifier import KernelCertifier
 from multimargin.estimators.m3l.losses import LOSSES
 from multimargin.estimators.monitor import Monitor
+from multimargin.fitted_rules import Rule, array_of
 from multimargin.kernels import (
     BLOCK_BYTES,
     KERNELS,
@@ -39,6 +40,7 @@ from multimargin.kernels import (
     make_kernel,
     resolve_gamma,
 )
+from multimargin.kernels.support import support_rules
 from multimargin.priors import LowRankPrior
 from multimargin.priors._forms import PriorForms
 
@@ -405,6 +407,13 @@ class KernelM3L(M3L):
     def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         fitted["dual_coef_"][:, constant] = 0.0
         fitted["intercept_"][constant] = value[constant]
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        coef = getattr(self, "dual_coef_", None)
+        own = support_rules(self, np.float64 if coef is None else coef.dtype)
+        if self.kernel == "precomputed":
+            own["support_vectors_"] = array_of("0 0")
+        return {**super()._fitted_rules(), "intercept_": array_of("labels"), **own}
 
     def _working_dtype(self, problem: Problem, gamma: float) -> np.dtype[Any]:
         enough = SINGLE_PRECISION_TOL if self.prior is None else SINGLE_PRECISION_TOL_COUPLED

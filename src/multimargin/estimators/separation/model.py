@@ -36,7 +36,9 @@ from multimargin.estimators.separation.problem import (
     known_labels,
 )
 from multimargin.estimators.separation.solvers import second_solver, solve_separation
+from multimargin.fitted_rules import Rule, array_of, count, number
 from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, gram_matrix, make_kernel, resolve_gamma
+from multimargin.kernels.support import support_rules
 from multimargin.label_kernels import LabelAtoms, single_labels
 
 __all__ = ["SeparationModel"]
@@ -44,7 +46,6 @@ __all__ = ["SeparationModel"]
 MOST_ROWS = 20_000  # for kernels of the inputs
 ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
 MANY_PASSES = 5000  # fewer are a limit of their own, whatever the scale
-SET_ATTRIBUTES = ("set_coef_", "set_intercept_", "set_dual_coef_")
 SHORTER = 0.01  # what a shorter model must gain
 MOST_SCALE = {"rows": 1e5, "admm": 1e6, "interior": 1e17}  # measured: docs/label_set_kernels.md
 
@@ -83,6 +84,11 @@ class SeparationModel(MultilabelClassifier):
     solver: str
 
     _weighs_cells: ClassVar[bool] = False
+    _optional_attributes: ClassVar[frozenset[str]] = MultilabelClassifier._optional_attributes | {
+        "set_coef_",
+        "set_intercept_",
+        "set_dual_coef_",
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,
         "kernel": [StrOptions(set(KERNELS)), callable],
@@ -361,6 +367,21 @@ class SeparationModel(MultilabelClassifier):
         else:
             fitted["dual_coef_"][:, constant] = 0.0
         fitted["intercept_"][constant] = value[constant]
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        linear = self.kernel == "linear"
+        weights = {"coef_": array_of("labels features"), "gamma_": number(0.0)}
+        return {
+            **super()._fitted_rules(),
+            **(weights if linear else support_rules(self, np.float64)),
+            "intercept_": array_of("labels"),
+            "threshold_coef_": array_of("features" if linear else "support"),
+            "threshold_intercept_": number(),
+            "n_atoms_": count(0),
+            "set_coef_": array_of("sets features"),
+            "set_intercept_": array_of("sets"),
+            "set_dual_coef_": array_of("rows sets", sparse=True),
+        }
 
     def _decided(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
         predicted = super()._decided(scores)

@@ -29,6 +29,7 @@ from multimargin.estimators.contract import (
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.submodular.label_pairs import LabelPairs, choose_pairs, label_pairs
 from multimargin.estimators.submodular.offset import Path, best_offset, f_score_path, unary_scores
+from multimargin.fitted_rules import Rule, Sizes, array_of, expect, number
 
 __all__ = ["SubmodularClassifier"]
 
@@ -337,6 +338,20 @@ class SubmodularClassifier(MultilabelClassifier):
     def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         fitted["coef_"][constant] = 0.0
         fitted["intercept_"][constant] = value[constant]
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        def pairs(value: Any, sizes: Sizes) -> None:
+            array_of("pairs 2", 0, "labels", "i4")(value, sizes)
+            expect((value[:, 0] != value[:, 1]).all(), "must pair different labels")
+
+        return {
+            **super()._fitted_rules(),
+            "coef_": array_of("labels features", types="f8"),
+            "intercept_": array_of("labels", types="f8"),
+            "pairs_": pairs,
+            "pair_coef_": array_of("pairs", low=0.0, types="f8"),
+            "offset_": number(),
+        }
 
     def _shifted(self, X: Any) -> NDArray[np.float64]:
         firm = np.isin(self.label_names_, self.constant_labels_)
