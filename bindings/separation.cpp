@@ -85,6 +85,9 @@ PythonSetFeatures checked_features(const PythonCells& members, Vector<std::uint8
     expect(complement.shape(0) == atoms && scale.shape(0) == atoms, "the complements or scales do not fit the sets");
     expect(pair_rows ? pair_rows->shape(0) == labels && pair_rows->shape(1) == labels : c2 <= 0,
            "pairs of labels need a table of their numbers, labels x labels");
+    if (pair_rows)
+        for (auto row : std::span(pair_rows->data(), pair_rows->size()))
+            expect(row >= -1 && row < pairs, "number of a pair of labels out of range");
     return {members, std::move(complement), std::move(scale), std::move(pair_rows), pairs, c1, c2};
 }
 

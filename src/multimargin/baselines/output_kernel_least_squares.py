@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -201,7 +202,7 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         kernel = check_label_kernel(self.label_kernel, self.label_degree, self.label_weights)
         return self._bounds_of(vars(self), problem, kernel)
 
-    def _bounds_of(self, fitted: dict[str, Any], problem: Problem, kernel: LabelKernel) -> Bounds:
+    def _bounds_of(self, fitted: Mapping[str, Any], problem: Problem, kernel: LabelKernel) -> Bounds:
         """Values of the ridge regressions the model consists of, one for each label, or for each set it chooses from.
 
         Along a vector of label features, the problem is a ridge regression of its own. Its coefficients are its dual
@@ -226,7 +227,7 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     def _advice(self, limit: str) -> str:
         return "Scale the features, or lower C."
 
-    def _kernel_values(self, X: Any, fitted: dict[str, Any]) -> NDArray[np.float64]:
+    def _kernel_values(self, X: Any, fitted: Mapping[str, Any]) -> NDArray[np.float64]:
         """Kernel between rows and the training rows, constant feature included."""
         constant = self._constant_feature() ** 2
         if self.kernel == "precomputed":

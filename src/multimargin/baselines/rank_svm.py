@@ -16,11 +16,11 @@ from multimargin.baselines._rank_svm_certifier import RankProblem
 from multimargin.baselines._rank_svm_interior import RankProposal, rank_fits_interior, solve_rank_interior
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
-from multimargin.estimators.contract import LARGEST, LinearModel, Model, Problem, Status, WarmStart
+from multimargin.estimators.contract import LinearModel, Model, Problem, Status, WarmStart
 from multimargin.estimators.interior_point import passes_before
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.separation.problem import known_labels, labels_lacked
-from multimargin.fitted_rules import Rule, array_of
+from multimargin.fitted_rules import LARGEST, Rule, array_of
 
 __all__ = ["RankSVM", "threshold_targets"]
 

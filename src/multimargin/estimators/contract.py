@@ -313,7 +313,7 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         """Replace the attributes of an earlier fit: the only place that writes them."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
-        vars(self).update(fitted, classes_=labels.values, label_names_=labels.names, label_form_=labels.form)
+        self.__dict__.update(fitted, classes_=labels.values, label_names_=labels.names, label_form_=labels.form)
 
 
 class MultilabelClassifier(MultilabelPredictor):

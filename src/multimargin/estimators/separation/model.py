@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -16,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import (
-    LARGEST,
     Interval,
     Model,
     MultilabelClassifier,
@@ -36,7 +36,7 @@ from multimargin.estimators.separation.problem import (
     known_labels,
 )
 from multimargin.estimators.separation.solvers import second_solver, solve_separation
-from multimargin.fitted_rules import Rule, array_of, count, number
+from multimargin.fitted_rules import LARGEST, Rule, array_of, count, number
 from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, gram_matrix, make_kernel, resolve_gamma
 from multimargin.kernels.support import support_rules
 from multimargin.label_kernels import LabelAtoms, single_labels
@@ -244,7 +244,7 @@ class SeparationModel(MultilabelClassifier):
             primal = certifier.objective(self._point(fitted, problem, part)).of_multiple(1.0)
         return fitted, Bounds(primal, dual), D
 
-    def _point(self, fitted: dict[str, Any], problem: Problem, part: _Part) -> ModelPoint:
+    def _point(self, fitted: Mapping[str, Any], problem: Problem, part: _Part) -> ModelPoint:
         """Build the certifier's view of fitted attributes."""
         atoms, rows, varies = part.problem.atoms, part.rows, part.varies
         if self.kernel == "linear":
@@ -265,7 +265,7 @@ class SeparationModel(MultilabelClassifier):
         labels = Functions(ratio * (decisions + reference), ratio * (fitted["intercept_"][varies] + constant))
         return ModelPoint(labels, Functions(reference, constant), self._set_functions(fitted, problem, part))
 
-    def _set_functions(self, fitted: dict[str, Any], problem: Problem, part: _Part) -> Functions | sp.csr_array:
+    def _set_functions(self, fitted: Mapping[str, Any], problem: Problem, part: _Part) -> Functions | sp.csr_array:
         n_sets = len(part.problem.atoms) - part.problem.atoms.n_labels
         coef = fitted.get("set_coef_")
         if coef is not None:
