@@ -536,3 +536,18 @@ def test_fallback_needs_several_labels(rng):
     X, Y = make_problem(rng)
     with pytest.raises(InputError, match="only label everywhere"):
         CalibratedSeparationClassifier(fallback="top1").fit(X, Y[:, 0])
+
+
+@pytest.mark.parametrize("Estimator", BOTH)
+@pytest.mark.parametrize("n_labels", [1, 64, 129, 2000])
+def test_any_number_of_labels_and_unknown_cells(rng, Estimator, n_labels):
+    """The certifier, which knows nothing of the bits of the native core, confirms every model."""
+    X = rng.normal(size=(25, 4))
+    Y = (rng.random((25, n_labels)) < 0.3).astype(float)
+    Y[0], Y[1] = 0, 1
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    Y[:2, 0] = 0, 1
+    models = [Estimator(solver="rows", random_state=0).fit(x, Y) for x in (X, sp.csr_array(X), X.astype(np.float32))]
+    for model in models:
+        assert model.certificate_.converged
+        assert model.certificate_.primal == pytest.approx(models[0].certificate_.primal, rel=2e-3)

@@ -165,14 +165,16 @@ class RankSVM(LinearModel):
             if bounds.within(self.tol) or found.status != Status.converged or passes >= self.max_iter:
                 break
             tol *= 0.1
-        return Model(fitted, bounds, passes, found.status)
+        return Model(fitted, bounds, passes, found.status, found.alpha)
 
     def _fitted_rules(self) -> dict[str, Rule]:
         return {**super()._fitted_rules(), "threshold_": array_of("labels+1")}
 
     def _bounds(self, problem: Problem) -> Bounds:
         task = self._prepare(problem)
-        return Bounds(task.ranking.primal(self.coef_[task.varies], self.intercept_[task.varies]), None)
+        primal = task.ranking.primal(self.coef_[task.varies], self.intercept_[task.varies])
+        alpha = self._kept_state(problem)
+        return Bounds(primal, None if alpha is None else task.ranking.dual(alpha))
 
     def _warn_scale(self, scale: float, mean: float) -> None:
         msg = (
