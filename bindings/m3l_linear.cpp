@@ -8,6 +8,15 @@
 #include "bindings/labels.hpp"
 #include "core/m3l/linear_fit.hpp"
 
+namespace multimargin::m3l {
+
+extern template class LinearFit<DenseRows<float>>;
+extern template class LinearFit<CsrRows<float>>;
+extern template class LinearFit<DenseRows<double>>;
+extern template class LinearFit<CsrRows<double>>;
+
+}  // namespace multimargin::m3l
+
 namespace nb = nanobind;
 using namespace multimargin;
 using namespace multimargin::bindings;

@@ -3,7 +3,6 @@
 
 namespace nb = nanobind;
 
-void bind_control(nb::module_& m);
 void bind_fit(nb::module_& m);
 void bind_labels(nb::module_& m);
 void bind_matrix(nb::module_& m);
@@ -15,12 +14,13 @@ void bind_m3l_kernel(nb::module_& m);
 void bind_stratify(nb::module_& m);
 void bind_readers(nb::module_& m);
 void bind_submodular(nb::module_& m);
+void bind_cuts(nb::module_& m);
+void bind_testing(nb::module_& m);
 void bind_clique_inference(nb::module_& m);
 void bind_cliques(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
-    bind_control(m);
     bind_fit(m);
     bind_labels(m);
     bind_matrix(m);
@@ -31,7 +31,10 @@ NB_MODULE(_core, m) {
     bind_m3l_kernel(m);
     bind_stratify(m);
     bind_readers(m);
+    bind_cuts(m);
     bind_submodular(m);
     bind_clique_inference(m);
     bind_cliques(m);
+    nb::module_ testing = m.def_submodule("testing", "What only tests and benchmarks call.");
+    bind_testing(testing);
 }
