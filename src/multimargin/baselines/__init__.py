@@ -14,4 +14,4 @@ REGISTRY: dict[str, type[MultilabelPredictor]] = {
     "rakel": RAkEL,
     "rank-svm": RankSVM,
 }
-"""Names of the baselines in the command."""
+"""The baselines by name."""
