@@ -240,6 +240,7 @@ class LinearFit {
             const auto alone = alone_cells(which);
             SeparableEngine<X> engine(p_.x, alone ? *alone : cells_, static_cast<T>(p_.bias), limits.threads);
             const auto weigh = [&](T* weights) {
+                if (engine.state_is_aside()) return;  // they are the weights already
                 engine.copy_weights(weights);
                 scale_constant(weights, p_.bias);
                 engine.set_aside_state();

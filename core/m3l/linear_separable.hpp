@@ -113,6 +113,7 @@ class SeparableBlock {
     }
     // Between the two the weights as copied hold the state, so that there is room for them beside the centre.
     void set_aside_state() { state_.set_aside(); }
+    bool state_is_aside() const { return state_.is_aside(); }
     void take_back_state(const T* weights) {
         state_.take_back();
         const Index columns = x_.cols() + 1;
@@ -481,6 +482,7 @@ class SeparableEngine {
     void set_aside_state() {
         for (auto& block : blocks_) block.set_aside_state();
     }
+    bool state_is_aside() const { return blocks_.front().state_is_aside(); }
     void take_back_state(const T* weights) {
         for (auto& block : blocks_) block.take_back_state(weights);
     }

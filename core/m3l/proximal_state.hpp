@@ -121,6 +121,7 @@ class ProximalState {
         std::copy_n(row(features_), width_, constant_.data());
         state_ = Buffer<Chunk<T>>();
     }
+    bool is_aside() const { return state_.size() == 0; }
     // Zeroed, but for that row; the rest of the state is to be written as it was.
     void take_back() {
         state_ = Buffer<Chunk<T>>(centre_.size());
