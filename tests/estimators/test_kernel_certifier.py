@@ -109,7 +109,8 @@ def test_bounds_are_the_formulas(rng, monkeypatch, kernel, layout, share, tied):
     dual = (y * inside).sum() - 0.5 * np.trace(inside @ R @ (K @ inside).T) - 0.5 * s**2 * t @ R @ t
 
     for n_jobs in (1, 3):
-        found = model._certifier(replace(task, problem=replace(problem, n_jobs=n_jobs)), used).bounds(A[used], w, beta[used])
+        threaded = replace(task, problem=replace(problem, n_jobs=n_jobs))
+        found = model._certifier(threaded, used).bounds(A[used], w, beta[used])
         assert (found.primal, found.dual) == pytest.approx((primal, dual), rel=1e-10)
         if n_jobs == 1:
             first = found

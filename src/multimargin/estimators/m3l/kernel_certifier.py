@@ -117,7 +117,7 @@ class KernelCertifier:
         For the latter, a symmetric K is used above the diagonal only.
         """
         n_labels, n_used = self.problem.labels.n_labels, len(self.support)
-        others = np.setdiff1d(np.flatnonzero(self.problem.exact_costs.row > 0), self.support)
+        others = np.setdiff1d(np.flatnonzero(self.problem.costs.row > 0), self.support)
         panel = _panel(A)
         own = None if duals is None else _panel(duals)
         at_support = panel.zeros(n_used)
