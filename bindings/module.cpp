@@ -11,6 +11,7 @@ void bind_rank_svm(nb::module_& m);
 void bind_separation(nb::module_& m);
 void bind_gram(nb::module_& m);
 void bind_m3l_kernel(nb::module_& m);
+void bind_kernel_certifier(nb::module_& m);
 void bind_stratify(nb::module_& m);
 void bind_readers(nb::module_& m);
 void bind_submodular(nb::module_& m);
@@ -29,6 +30,7 @@ NB_MODULE(_core, m) {
     bind_separation(m);
     bind_gram(m);
     bind_m3l_kernel(m);
+    bind_kernel_certifier(m);
     bind_stratify(m);
     bind_readers(m);
     bind_cuts(m);
