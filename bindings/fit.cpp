@@ -30,8 +30,14 @@ void bind_fit(nb::module_& m) {
                     "None = None, passes: int = 0) -> None"))
         .def_prop_ro("tol", [](const PythonLimits& l) { return l.core.tol; })
         .def_prop_ro("max_iter", [](const PythonLimits& l) { return l.core.max_iter; })
+        .def_prop_ro("threads", [](const PythonLimits& l) { return l.core.threads; })
         .def_prop_ro("seed", [](const PythonLimits& l) { return l.core.seed; })
-        .def_ro("time_limit", &PythonLimits::time_limit);
+        .def_prop_ro("passes", [](const PythonLimits& l) { return l.core.passes_before; })
+        .def_ro("time_limit", &PythonLimits::time_limit)
+        .def_prop_ro(
+            "report", [](const PythonLimits& l) { return l.report; },
+            nb::sig("def report(self, /) -> collections.abc.Callable[[int, float, float | None, float | None], bool] | "
+                    "None"));
     nb::class_<FitResult>(m, "FitResult", "How a fit ended, and the bounds of the optimum it found.")
         .def_prop_ro("primal", [](const FitResult& r) { return r.bounds.primal; })
         .def_prop_ro("dual", [](const FitResult& r) { return r.bounds.dual; })

@@ -187,7 +187,7 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
     K = np.eye(Z.shape[1])
     if not linear:
         inputs = Z[:, rows] if model.kernel == "precomputed" else Z
-        K = kernel_values(model.kernel, inputs, model.gamma_, model.kernel_degree, model.coef0)
+        K = kernel_values(model.kernel, inputs, model.gamma_, model.degree, model.coef0)
     values = Z if linear else K
     unit = isinstance(model, CalibratedSeparationClassifier)
     positive, negative = Y == 1, Y == 0
@@ -217,7 +217,7 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
 
     reference, u0 = expanded(model.threshold_coef_[:, None]), np.array([model.threshold_intercept_])
     decision = expanded((model.coef_.T if linear else model.dual_coef_)[:, varies])
-    scale = 1.0 if unit or model.rule == "paper" else a[: Y.shape[1]]
+    scale = 1.0 if unit or model.decision == "paper" else a[: Y.shape[1]]
     length = 1.0 if unit else np.sqrt(sum(LABEL_KERNEL))
     labels, l0 = scale * (decision + reference) / length, scale * (model.intercept_[varies] + u0) / length
     of_pairs, p0 = np.zeros((len(K), 0)), np.zeros(0)
@@ -238,7 +238,7 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
     primal = 0.5 * (norm_of(labels, l0) + norm_of(of_pairs, p0) + norm_of(reference, u0)) + cost @ loss
     size = np.abs(values) @ (np.abs(labels).sum(axis=1) + np.abs(of_pairs).sum(axis=1) + np.abs(reference[:, 0]))
 
-    D = model._dual[0].D.toarray()
+    D = model._last.state.D.toarray()
     assert np.all(D[~within] <= 0)
     assert np.all(D[~without] >= 0)
     for side in (D, -D):

@@ -158,7 +158,7 @@ def test_every_form_of_labels_comes_back(tmp_path: Path) -> None:
         CalibratedSeparationClassifier(kernel="precomputed"),
         baselines.RankSVM(),
         baselines.OutputKernelLeastSquares(),
-        baselines.OutputKernelLeastSquares(rule="preimage", kernel="precomputed"),
+        baselines.OutputKernelLeastSquares(decision="preimage", kernel="precomputed"),
     ],
     ids=lambda model: f"{type(model).__name__}-{getattr(model, 'kernel', '')}",
 )
@@ -202,7 +202,12 @@ def test_a_new_estimator_declares_what_is_stored(tmp_path: Path, monkeypatch: py
 
 def test_attributes_of_an_earlier_fit_with_other_parameters_are_left_out(tmp_path: Path) -> None:
     X, Y = sample()
-    model = baselines.OutputKernelLeastSquares(rule="preimage").fit(X, Y).set_params(rule="ridge").fit(X[:20], Y[:20])
+    model = (
+        baselines.OutputKernelLeastSquares(decision="preimage")
+        .fit(X, Y)
+        .set_params(decision="ridge")
+        .fit(X[:20], Y[:20])
+    )
     assert hasattr(model, "sets_")
     save(model, tmp_path / "model.mm")
     assert not hasattr(load(tmp_path / "model.mm"), "sets_")
@@ -499,7 +504,7 @@ def test_elements_that_predictions_cannot_bear_are_refused(tmp_path: Path) -> No
     X, path = np.abs(X), tmp_path / "forged.mm"
     sub = SubmodularClassifier(pairs=1.0, random_state=0).fit(X, Y)
     pre = KernelM3L(kernel="precomputed").fit(X @ X.T, Y)
-    near = baselines.OutputKernelLeastSquares(rule="preimage").fit(X, Y)
+    near = baselines.OutputKernelLeastSquares(decision="preimage").fit(X, Y)
     cases = [
         (fitted(), "coef_", [np.nan], "coef_ of LinearM3L must be in"),
         (fitted(), "intercept_", [1e201], "intercept_ of LinearM3L must be in"),

@@ -113,8 +113,8 @@ class _Trial:
     def with_kernel(self, weights: list[float]) -> dict[str, NDArray[np.bool_]]:
         """Predict by label kernels, and by calibrated separation with the threshold that their weights imply."""
         factor = sum(weights)
-        kernel: dict[str, Any] = {"degree": len(weights), "weights": weights}
-        squares = self._fit(OutputKernelLeastSquares(rule="paper", **kernel, **self._common))
+        kernel: dict[str, Any] = {"label_degree": len(weights), "label_weights": weights}
+        squares = self._fit(OutputKernelLeastSquares(decision="paper", **kernel, **self._common))
         margin = self._fit(OutputKernelClassifier(**kernel, **self._exact))
         above, reference = margin.decision_function(self.X_test), margin.threshold_function(self.X_test)[:, None]
         return {
@@ -126,12 +126,12 @@ class _Trial:
 
     def decided_otherwise(self, weights: list[float]) -> dict[str, NDArray[np.bool_]]:
         """Predict with the best label where there is none, and by the nearest training set."""
-        kernel: dict[str, Any] = {"degree": len(weights), "weights": weights}
+        kernel: dict[str, Any] = {"label_degree": len(weights), "label_weights": weights}
         models = {
             "CSRL, top-1": CalibratedSeparationClassifier(fallback="top1", **self._exact),
             "LM-K, consistent, top-1": OutputKernelClassifier(fallback="top1", **kernel, **self._exact),
             "LS-K, ridge": OutputKernelLeastSquares(**kernel, **self._common),
-            "LS-K, preimage": OutputKernelLeastSquares(rule="preimage", **kernel, **self._common),
+            "LS-K, preimage": OutputKernelLeastSquares(decision="preimage", **kernel, **self._common),
         }
         predictions = {name: self._fit(model).predict(self.X_test) > 0 for name, model in models.items()}
         return {"CSRL": self._scores > self._reference, **predictions}

@@ -7,7 +7,6 @@ import scipy.sparse as sp
 from multimargin import CliqueClassifier, KernelM3L, LinearM3L, SubmodularClassifier, _core
 from multimargin.errors import InputError
 
-
 ROWS = np.array([0, 1, 2, 3]), np.zeros(3, np.int32)
 
 

@@ -1,9 +1,8 @@
 """The certificate of SubmodularClassifier against plain NumPy: every label set is listed."""
 
 import warnings
-from itertools import combinations
-
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest

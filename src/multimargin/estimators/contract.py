@@ -41,6 +41,7 @@ __all__ = [
     "LinearModel",
     "Model",
     "MultilabelClassifier",
+    "MultilabelPredictor",
     "Problem",
     "Status",
     "StrOptions",
@@ -157,44 +158,8 @@ class WarmStart:
     state: Any
 
 
-class MultilabelClassifier(ClassifierMixin, BaseEstimator):
-    """Base of all estimators. A subclass provides ``_solve`` and ``_scores``; ``_bounds`` for others to check it."""
-
-    C: float = 1.0
-    class_weight: Any = None
-    fit_intercept: bool = True
-    intercept_scaling: float = 1.0
-    tol: float = 1e-3
-    max_iter: int = 1000
-    time_limit: float | None = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
-    warm_start: bool = False
-    callback: Callable[[Progress], object] | None = None
-
-    _weighs_cells: ClassVar[bool] = True
-    """Whether single cells of Y can be weighted: 2-D ``sample_weight``, ``class_weight``."""
-
-    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"feature_names_in_"})
-    """Fitted attributes that a model may lack."""
-
-    _last: WarmStart | None = None
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "class_weight": [StrOptions({"balanced"}), dict, list, LabelFrequencies, None],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "warm_start": ["boolean"],
-        "callback": [callable, None],
-    }
+class MultilabelPredictor(ClassifierMixin, BaseEstimator):
+    """Labels in any form in, the same form out. A subclass provides ``fit`` and ``_scores``."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -203,141 +168,6 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
         return tags
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on labelled rows.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-            float32 is solved in float32 where its range and rounding allow, everything else in float64.
-        y : labels Y of the rows, in any form
-            A 0/1, boolean or -1/1 array, a sparse matrix or array, a DataFrame with a column per label, a list of label
-            sets, or a 1-D array with two classes. NaN marks an unknown label.
-        sample_weight : array of shape (n_samples,) or (n_samples, n_labels), optional
-            Weight of a row, or of single cells of Y.
-
-        Returns
-        -------
-        self
-        """
-        self._validate_params()
-        problem = self._problem(X, y, sample_weight)
-        last = self._last_fit(problem)
-        task = self._prepare(problem)
-        if problem.constant.any():
-            _warn_constant(problem.labels, problem.constant)
-        monitor = Monitor(self.callback, int(self.verbose), type(self).__name__)
-        model = self._solve(task, last, monitor)
-        self._write(self._attributes(problem, model, monitor), model, problem)
-        self._warn_unless_converged(model)
-        return self
-
-    def _problem(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> Problem:
-        """Training data, checked; ``reset`` as in scikit-learn's ``validate_data``, which writes to a copy."""
-        reader = copy(self) if reset else self
-        X = reader._check_X(X, reset=reset)
-        labels = read_labels(y, n_samples=X.shape[0])
-        if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
-            msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
-            raise InputError(msg)
-        prior = self._checked_prior(labels)
-        constant = self._constant_labels(labels, prior)
-        costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant)
-        if costs.cells is not None and not self._weighs_cells:
-            msg = (
-                f"sample_weight must have shape ({labels.n_samples},), a weight per row: the loss of "
-                f"{type(self).__name__} belongs to a row as a whole, not to its cells; got sample_weight.shape == "
-                f"{costs.cells.shape}. Mark cells that must not count as NaN in Y."
-            )
-            raise InputError(msg)
-        smallest, largest = costs.extent()
-        if largest > LARGEST or smallest < SMALLEST:
-            msg = (
-                f"The cost of a cell, C times its weights, must lie between {SMALLEST:g} and {LARGEST:g}; it goes from "
-                f"{smallest:.3g} to {largest:.3g} with C={self.C!r}. Change C, sample_weight or class_weight."
-            )
-            raise InputError(msg)
-        if X.dtype == np.float32 and not _suits_single(X, smallest, largest):
-            X = X.astype(np.float64)
-        return Problem(
-            X=X,
-            labels=labels,
-            costs=costs,
-            constant=constant,
-            prior=prior,
-            n_jobs=threads(self.n_jobs),
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if reset else 0,
-            columns={name: vars(reader)[name] for name in COLUMNS if name in vars(reader)},
-        )
-
-    def _attributes(self, problem: Problem, model: Model, monitor: Monitor) -> dict[str, Any]:
-        """All fitted attributes of a model."""
-        bounds, labels = model.bounds, problem.labels
-        if bounds.dual is None or not (np.isfinite(bounds.primal) and np.isfinite(bounds.dual)):
-            msg = (
-                f"{type(self).__name__} found no finite solution: its objective came out as {bounds.primal} and the "
-                f"lower bound as {bounds.dual}. Scale the features, or change C={self.C!r}."
-            )
-            raise FitError(msg)
-        if problem.constant.any():
-            self._set_constant(model.fitted, problem.constant, labels.signs)
-        monitor.settle(model.passes, bounds.primal, bounds.dual)
-        return {
-            **model.fitted,
-            **problem.columns,
-            "classes_": labels.values,
-            "label_names_": labels.names,
-            "label_form_": labels.form,
-            "constant_labels_": labels.names[problem.constant],
-            "history_": monitor.history(),
-            "certificate_": self._certificate(model),
-            "n_iter_": model.passes,
-        }
-
-    def _write(self, fitted: dict[str, Any], model: Model, problem: Problem) -> None:
-        """Replace the attributes of an earlier fit: the only place that writes to an estimator."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
-        vars(self).update(fitted)
-        self._last = WarmStart(problem.shape, self.C, model.state) if self.warm_start else None
-
-    def _last_fit(self, problem: Problem) -> WarmStart | None:
-        """Where a warm start begins."""
-        if not self.warm_start or self._last is None:
-            return None
-        if self._last.shape != problem.shape:
-            msg = (
-                f"warm_start=True continues on the same rows and labels: the last fit had shape {self._last.shape}, "
-                f"this one has {problem.shape}. Set warm_start=False, or fit a clone."
-            )
-            raise InputError(msg)
-        return self._last
-
-    def _limits(
-        self,
-        problem: Problem,
-        monitor: Monitor,
-        *,
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        passes: int = 0,
-    ) -> _core.Limits:
-        """When a native solver stops, after ``passes`` of one before it, in what is left of the time."""
-        return _core.Limits(
-            tol=float(self.tol if tol is None else tol),
-            max_iter=int(self.max_iter if max_iter is None else max_iter),
-            threads=problem.n_jobs,
-            seed=problem.seed,
-            time_limit=monitor.time_left(self.time_limit) if time_limit is None else time_limit,
-            report=monitor,
-            passes=passes,
-        )
-
-    def _constant_feature(self) -> float:
-        """Value s of the feature that is 1 for every row but for its scale; 0 without an intercept."""
-        return float(self.intercept_scaling) if self.fit_intercept else 0.0
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Scores of the labels; positive means the label is predicted.
@@ -468,6 +298,192 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         """Which cells are predicted, by their scores."""
         return scores > 0
 
+    def _scores(self, X: Any) -> NDArray[Any]:
+        """Scores of all labels, positive where a label is predicted."""
+        msg = f"{type(self).__name__} has no _scores(X), which returns an array of shape (n_samples, n_labels)."
+        raise TypeError(msg)
+
+    def _read_X(self, X: Any) -> tuple[Any, dict[str, Any]]:
+        """Training rows, checked, and the attributes that say what their columns are."""
+        reader = copy(self)  # scikit-learn's validate_data writes to it
+        X = reader._check_X(X, reset=True)
+        return X, {name: vars(reader)[name] for name in COLUMNS if name in vars(reader)}
+
+    def _replace_fitted(self, fitted: dict[str, Any], labels: LabelMatrix) -> None:
+        """Replace the attributes of an earlier fit: the only place that writes them."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        self.__dict__.update(fitted, classes_=labels.values, label_names_=labels.names, label_form_=labels.form)
+
+
+class MultilabelClassifier(MultilabelPredictor):
+    """Base of all estimators. A subclass provides ``_solve`` and ``_scores``; ``_bounds`` for others to check it."""
+
+    C: float = 1.0
+    class_weight: Any = None
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    tol: float = 1e-3
+    max_iter: int = 1000
+    time_limit: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+    warm_start: bool = False
+    callback: Callable[[Progress], object] | None = None
+
+    _weighs_cells: ClassVar[bool] = True
+    """Whether single cells of Y can be weighted: 2-D ``sample_weight``, ``class_weight``."""
+
+    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"feature_names_in_"})
+    """Fitted attributes that a model may lack."""
+
+    _last: WarmStart | None = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, list, LabelFrequencies, None],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "warm_start": ["boolean"],
+        "callback": [callable, None],
+    }
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+            float32 is solved in float32 where its range and rounding allow, everything else in float64.
+        y : labels Y of the rows, in any form
+            A 0/1, boolean or -1/1 array, a sparse matrix or array, a DataFrame with a column per label, a list of label
+            sets, or a 1-D array with two classes. NaN marks an unknown label.
+        sample_weight : array of shape (n_samples,) or (n_samples, n_labels), optional
+            Weight of a row, or of single cells of Y.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        problem = self._problem(X, y, sample_weight)
+        last = self._last_fit(problem)
+        task = self._prepare(problem)
+        if problem.constant.any():
+            _warn_constant(problem.labels, problem.constant)
+        monitor = Monitor(self.callback, int(self.verbose), type(self).__name__)
+        model = self._solve(task, last, monitor)
+        self._write(self._attributes(problem, model, monitor), model, problem)
+        self._warn_unless_converged(model)
+        return self
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> Problem:
+        """Training data, checked; ``reset`` as in scikit-learn's ``validate_data``."""
+        X, columns = self._read_X(X) if reset else (self._check_X(X), {})
+        labels = read_labels(y, n_samples=X.shape[0])
+        if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
+            msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
+            raise InputError(msg)
+        prior = self._checked_prior(labels)
+        constant = self._constant_labels(labels, prior)
+        costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant)
+        if costs.cells is not None and not self._weighs_cells:
+            msg = (
+                f"sample_weight must have shape ({labels.n_samples},), a weight per row: the loss of "
+                f"{type(self).__name__} belongs to a row as a whole, not to its cells; got sample_weight.shape == "
+                f"{costs.cells.shape}. Mark cells that must not count as NaN in Y."
+            )
+            raise InputError(msg)
+        smallest, largest = costs.extent()
+        if largest > LARGEST or smallest < SMALLEST:
+            msg = (
+                f"The cost of a cell, C times its weights, must lie between {SMALLEST:g} and {LARGEST:g}; it goes from "
+                f"{smallest:.3g} to {largest:.3g} with C={self.C!r}. Change C, sample_weight or class_weight."
+            )
+            raise InputError(msg)
+        if X.dtype == np.float32 and not _suits_single(X, smallest, largest):
+            X = X.astype(np.float64)
+        return Problem(
+            X=X,
+            labels=labels,
+            costs=costs,
+            constant=constant,
+            prior=prior,
+            n_jobs=threads(self.n_jobs),
+            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)) if reset else 0,
+            columns=columns,
+        )
+
+    def _attributes(self, problem: Problem, model: Model, monitor: Monitor) -> dict[str, Any]:
+        """All fitted attributes of a model."""
+        bounds, labels = model.bounds, problem.labels
+        if bounds.dual is None or not (np.isfinite(bounds.primal) and np.isfinite(bounds.dual)):
+            msg = (
+                f"{type(self).__name__} found no finite solution: its objective came out as {bounds.primal} and the "
+                f"lower bound as {bounds.dual}. Scale the features, or change C={self.C!r}."
+            )
+            raise FitError(msg)
+        if problem.constant.any():
+            self._set_constant(model.fitted, problem.constant, labels.signs)
+        monitor.settle(model.passes, bounds.primal, bounds.dual)
+        return {
+            **model.fitted,
+            **problem.columns,
+            "constant_labels_": labels.names[problem.constant],
+            "history_": monitor.history(),
+            "certificate_": self._certificate(model),
+            "n_iter_": model.passes,
+        }
+
+    def _write(self, fitted: dict[str, Any], model: Model, problem: Problem) -> None:
+        """Keep a model, and where a warm start begins: the only place that writes to an estimator."""
+        self._replace_fitted(fitted, problem.labels)
+        self._last = WarmStart(problem.shape, self.C, model.state) if self.warm_start else None
+
+    def _last_fit(self, problem: Problem) -> WarmStart | None:
+        """Where a warm start begins."""
+        if not self.warm_start or self._last is None:
+            return None
+        if self._last.shape != problem.shape:
+            msg = (
+                f"warm_start=True continues on the same rows and labels: the last fit had shape {self._last.shape}, "
+                f"this one has {problem.shape}. Set warm_start=False, or fit a clone."
+            )
+            raise InputError(msg)
+        return self._last
+
+    def _limits(
+        self,
+        problem: Problem,
+        monitor: Monitor,
+        *,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        passes: int = 0,
+    ) -> _core.Limits:
+        """When a native solver stops, after ``passes`` of one before it, in what is left of the time."""
+        return _core.Limits(
+            tol=float(self.tol if tol is None else tol),
+            max_iter=int(self.max_iter if max_iter is None else max_iter),
+            threads=problem.n_jobs,
+            seed=problem.seed,
+            time_limit=monitor.time_left(self.time_limit) if time_limit is None else time_limit,
+            report=monitor,
+            passes=passes,
+        )
+
+    def _constant_feature(self) -> float:
+        """Value s of the feature that is 1 for every row but for its scale; 0 without an intercept."""
+        return float(self.intercept_scaling) if self.fit_intercept else 0.0
+
     def _checked_prior(self, labels: LabelMatrix) -> Any:
         """Return the prior on label correlations, for estimators that have one."""
         return None
@@ -483,11 +499,6 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     def _solve(self, task: Any, last: WarmStart | None, monitor: Monitor) -> Model:
         """Train, from where the last fit ended if there was one; ``monitor`` is told of every pass."""
         msg = f"{type(self).__name__} has no _solve(task, last, monitor), which returns a Model."
-        raise TypeError(msg)
-
-    def _scores(self, X: Any) -> NDArray[Any]:
-        """Scores of all labels, positive where a label is predicted."""
-        msg = f"{type(self).__name__} has no _scores(X), which returns an array of shape (n_samples, n_labels)."
         raise TypeError(msg)
 
     def _bounds(self, problem: Problem) -> Bounds:

@@ -20,7 +20,6 @@ are enough whether c K is 1e-12 or 1e12, where methods that visit rows, or alter
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +30,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from multimargin import _core
+from multimargin._core import Status
 from multimargin._interrupt import interruptible
+from multimargin.estimators.monitor import Clock
 from multimargin.kernels import gram_factor, one_blas_thread
 
 __all__ = [
@@ -80,14 +82,14 @@ def passes_before(max_iter: int, n_rows: int, rank: int, label_rank: int) -> int
 
 @dataclass(frozen=True)
 class Found:
-    """The best weights W and the best sizes z of dual variables, with their values, in the units of the system."""
+    """The best weights W and the best sizes z of dual variables, with their values, for costs as they were given."""
 
     primal: float
     dual: float
     W: Array
     z: Array
     passes: int
-    status: str
+    status: Status
 
 
 @dataclass
@@ -117,10 +119,10 @@ class _Point:
 
 
 class InteriorSystem(ABC):
-    """A problem with costs divided by their largest, and its Newton steps; a subclass says what the groups are."""
+    """A problem with costs divided by their largest, c, and its Newton steps; a subclass says what the groups are."""
 
     def __init__(self, Z: Array, V: Array, S: NDArray[np.int8], c: float):
-        self.Z, self.V, self.S, self.root = Z, V, S, np.sqrt(c)
+        self.Z, self.V, self.S, self.c, self.root = Z, V, S, c, np.sqrt(c)
         self.used = S != 0
         self.products = (V[:, :, None] * V[:, None, :]).reshape(len(V), -1)
 
@@ -230,21 +232,14 @@ class InteriorSystem(ABC):
         return None, scale
 
 
-def run_interior(
-    system: InteriorSystem,
-    tol: float,
-    max_iter: int,
-    seconds: float,
-    report: Callable[[int, float, float, float], bool],
-) -> Found:
+def run_interior(system: InteriorSystem, limits: _core.Limits) -> Found:
     """Take steps until the gap is small, a limit is reached or rounding leaves nothing to gain."""
-    began = time.monotonic()
+    clock, c = Clock(limits), system.c
     with one_blas_thread, np.errstate(all="ignore"):
         point = system.first()
         primal, dual, W, z = np.inf, -np.inf, point.W, point.z
-        since, pass_ = 0, 0
+        since = 0
         while True:
-            pass_ += 1
             upper, lower = system.bounds(point)
             gap = primal - dual
             if upper < primal:
@@ -252,13 +247,14 @@ def run_interior(
             if lower > dual:
                 dual, z = lower, point.z
             since = 0 if primal - dual < 0.99 * gap else since + 1
-            elapsed = time.monotonic() - began
-            stopped = report(pass_, elapsed, primal, max(dual, 0.0))  # 0: without dual variables
-            status = "converged" if primal - dual <= tol * primal else "stopped" if stopped else "max_iter"
-            if status == "max_iter" and elapsed > seconds:
-                status = "time_limit"
-            if status != "max_iter" or pass_ >= max_iter or since >= PATIENCE:
-                return Found(primal, max(dual, 0.0), W, z if dual > 0 else 0.0 * z, pass_, status)
+            clock.end_pass()
+            stopped = clock.tell(c * primal, c * max(dual, 0.0))  # 0: without dual variables
+            converged = primal - dual <= limits.tol * primal
+            if converged or stopped or clock.is_last or since >= PATIENCE:
+                status = clock.reason if clock.is_last else Status.imprecise
+                status = Status.converged if converged else Status.stopped if stopped else status
+                z = c * z if dual > 0 else 0.0 * z
+                return Found(c * primal, c * max(dual, 0.0), system.root * W, z, clock.passes, status)
             point = system.step(point)
 
 

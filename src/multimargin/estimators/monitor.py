@@ -10,7 +10,10 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["History", "Monitor", "Progress"]
+from multimargin import _core
+from multimargin._core import Status
+
+__all__ = ["Clock", "History", "Monitor", "Progress"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,3 +104,38 @@ class Monitor:
             primal=np.asarray(columns[2], dtype=np.float64),
             dual=np.asarray(columns[3], dtype=np.float64),
         )
+
+
+@dataclass
+class Clock:
+    """Passes and time of a solver in Python, within its limits."""
+
+    limits: _core.Limits
+    own_passes: int = 0
+    late: bool = False
+    _began: float = field(default_factory=perf_counter)
+
+    @property
+    def passes(self) -> int:
+        """Passes, those of solvers before included."""
+        return self.limits.passes + self.own_passes
+
+    @property
+    def is_last(self) -> bool:
+        """Whether a limit is reached."""
+        return self.late or self.passes >= self.limits.max_iter
+
+    @property
+    def reason(self) -> Status:
+        """The limit that is reached."""
+        return Status.time_limit if self.late else Status.max_iter
+
+    def end_pass(self) -> None:
+        """Count a pass, and look at the time."""
+        self.own_passes += 1
+        self.late = perf_counter() - self._began > self.limits.time_limit
+
+    def tell(self, primal: float | None, dual: float | None) -> bool:
+        """Report the pass; True asks the solver to stop."""
+        report = self.limits.report
+        return report is not None and report(self.passes, perf_counter() - self._began, primal, dual)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,17 +12,10 @@ from numpy.typing import NDArray
 from multimargin import _core
 from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
+from multimargin.estimators.contract import Status
 from multimargin.estimators.interior_point import input_factor
-from multimargin.estimators.separation.problem import (
-    Limits,
-    Proposal,
-    Report,
-    SeparationProblem,
-    Start,
-    losses,
-    not_zero,
-    spectrum,
-)
+from multimargin.estimators.monitor import Clock
+from multimargin.estimators.separation.problem import Proposal, SeparationProblem, Start, losses, not_zero, spectrum
 from multimargin.kernels import one_blas_thread
 
 __all__ = ["solve_admm"]
@@ -36,7 +28,7 @@ FARTHEST_SCORE = 10.0
 Array = NDArray[np.float64]
 
 
-def solve_admm(problem: SeparationProblem, limits: Limits, monitor: Report, start: Start | None) -> Proposal:
+def solve_admm(problem: SeparationProblem, limits: _core.Limits, start: Start | None) -> Proposal:
     """Solve by alternating directions; a pass costs :math:`t n (t + n)` for t rows and n atoms."""
     t, n = problem.n_rows, len(problem.atoms)
     needed = 8 * (8 * t * n + 3 * n * n + 3 * t * problem.rank)
@@ -47,10 +39,10 @@ def solve_admm(problem: SeparationProblem, limits: Limits, monitor: Report, star
         )
         raise InputError(msg)
     with one_blas_thread:  # products are small, and their bits must not depend on threads
-        return _admm(problem, limits, monitor, start)
+        return _admm(problem, limits, start)
 
 
-def _admm(problem: SeparationProblem, limits: Limits, monitor: Report, start: Start | None) -> Proposal:
+def _admm(problem: SeparationProblem, limits: _core.Limits, start: Start | None) -> Proposal:
     r"""Alternating direction method of multipliers.
 
     With all costs divided by their largest, c: maximise
@@ -64,7 +56,7 @@ def _admm(problem: SeparationProblem, limits: Limits, monitor: Report, start: St
     The dual value belongs to w, the primal one to the weights of z: with c K large, the weights of w would multiply
     the small difference of the copies, while those of z come out of the eigenbasis without cancellation.
     """
-    began = time.monotonic()
+    clock = Clock(limits)
     signs = problem.signs()
     c = float(problem.cost.max())
     cost = problem.cost / c
@@ -103,7 +95,7 @@ def _admm(problem: SeparationProblem, limits: Limits, monitor: Report, start: St
         best.offer_dual(factor * gain - 0.5 * factor**2 * quadratic, factor, w)
 
     evaluate(model, w)
-    for pass_ in range(1, limits.max_iter + 1):
+    while True:
         q = w - mu + linear / rho
         q_hat = run(hat, q)
         z = q - run(back, H / (H + rho) * q_hat)
@@ -113,25 +105,23 @@ def _admm(problem: SeparationProblem, limits: Limits, monitor: Report, start: St
         _core.project_signed(w, signs, cost)
         mu += relaxed - w
 
-        elapsed = time.monotonic() - began
-        late = elapsed > limits.seconds
-        check = pass_ % CHECK_EVERY == 0 or pass_ == 1 or pass_ == limits.max_iter or late
+        clock.end_pass()
+        check = clock.own_passes % CHECK_EVERY == 0 or clock.own_passes == 1 or clock.is_last
         if check:
             evaluate(rho / (H + rho) * q_hat, w)
-        stopped = monitor(pass_, elapsed, *((c * best.primal, c * best.dual) if check else (None, None)))
+        stopped = clock.tell(*((c * best.primal, c * best.dual) if check else (None, None)))
         if stopped and not check:
             evaluate(rho / (H + rho) * q_hat, w)
         converged = (check or stopped) and best.primal - best.dual <= limits.tol * best.primal
-        if converged or stopped or late or pass_ == limits.max_iter:
-            status = "converged" if converged else "stopped" if stopped else "time_limit" if late else "max_iter"
+        if converged or stopped or clock.is_last:
+            status = Status.converged if converged else Status.stopped if stopped else clock.reason
             model = c * best.model @ Vr.T
             values = (c * best.primal, c * best.dual)
-            return Proposal(sp.csr_array(c * best.w), Vk @ model, lift(model), *values, pass_, status)
+            return Proposal(sp.csr_array(c * best.w), Vk @ model, lift(model), *values, clock.passes, status)
         if check:
             factor = _balance(z - w, w - before, w, max(_norm(mu), 0.01 * _norm(linear) / rho))
             rho *= factor
             mu /= factor
-    raise AssertionError
 
 
 class _Best:

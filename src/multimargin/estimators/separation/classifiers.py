@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin.estimators.contract import Interval, Problem, StrOptions
-from multimargin.estimators.separation.model import SeparationModel
-from multimargin.label_kernels import LabelAtoms, check_label_kernel, label_atoms, single_labels
+from multimargin.estimators.separation.model import SeparationModel, SeparationTask
+from multimargin.estimators.separation.problem import labels_lacked
+from multimargin.label_kernels import LabelAtoms, LabelKernel, check_label_kernel, label_atoms, single_labels
 
 __all__ = ["CalibratedSeparationClassifier", "OutputKernelClassifier"]
 
@@ -43,7 +44,7 @@ class CalibratedSeparationClassifier(SeparationModel):
         two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
     gamma : "scale", "auto" or float, default="scale"
         ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``.
-    kernel_degree : float, default=3
+    degree : float, default=3
         Degree of the polynomial kernel of the inputs.
     coef0 : float, default=1.0
         Its constant.
@@ -51,7 +52,7 @@ class CalibratedSeparationClassifier(SeparationModel):
         Whether to add a constant feature. Its weight is regularised like the others. Centred inputs need one.
     intercept_scaling : float, default=1.0
         Value of the constant feature. Larger values regularise the intercept less.
-    fallback : {"none", "top1"}, default="none"
+    fallback : {"top1"} or None, default=None
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
     solver : {"auto", "rows", "admm", "interior"}, default="auto"
         ``"rows"`` visits row after row and takes any number of them, but many passes where C K(x, x) is large;
@@ -146,11 +147,11 @@ class CalibratedSeparationClassifier(SeparationModel):
         *,
         kernel: Any = "linear",
         gamma: Any = "scale",
-        kernel_degree: float = 3,
+        degree: float = 3,
         coef0: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
-        fallback: str = "none",
+        fallback: str | None = None,
         solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 5000,
@@ -164,7 +165,7 @@ class CalibratedSeparationClassifier(SeparationModel):
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_degree = kernel_degree
+        self.degree = degree
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
@@ -179,7 +180,7 @@ class CalibratedSeparationClassifier(SeparationModel):
         self.warm_start = warm_start
         self.callback = callback
 
-    def _atoms(self, positives: sp.csr_array, negatives: sp.csr_array, weight: NDArray[np.float64]) -> LabelAtoms:
+    def _atoms(self, positives: sp.csr_array, missing: sp.csr_array | None, weight: NDArray[np.float64]) -> LabelAtoms:
         return single_labels(positives.shape[1])
 
 
@@ -207,11 +208,11 @@ class OutputKernelClassifier(SeparationModel):
     label_kernel : {"poly", "cosine", "exp", "jaccard"}, LabelKernel or callable, default="poly"
         Kernel between label sets; see :mod:`multimargin.label_kernels`. It must be positive exactly for sets that share
         a label: RBF kernels, and polynomials with a constant, are refused.
-    degree : int, default=2
+    label_degree : int, default=2
         Degree of the polynomial label kernel.
-    weights : sequence of float, optional
-        Weights of its powers 1, ..., degree. By default all equal, with sum 1.
-    rule : {"consistent", "paper"}, default="consistent"
+    label_weights : sequence of float, optional
+        Weights of its powers 1, ..., label_degree. By default all equal, with sum 1.
+    decision : {"consistent", "paper"}, default="consistent"
         What is compared with the reference score: label scores on the scale on which margins were trained, or as they
         are, as in the paper. For polynomials they differ by the sum of the weights; with sum 1 not at all.
     kernel : str or callable, default="linear"
@@ -220,7 +221,7 @@ class OutputKernelClassifier(SeparationModel):
         two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
     gamma : "scale", "auto" or float, default="scale"
         ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``.
-    kernel_degree : float, default=3
+    degree : float, default=3
         Degree of the polynomial kernel of the inputs.
     coef0 : float, default=1.0
         Its constant.
@@ -228,7 +229,7 @@ class OutputKernelClassifier(SeparationModel):
         Whether to add a constant feature. Its weight is regularised like the others. Centred inputs need one.
     intercept_scaling : float, default=1.0
         Value of the constant feature. Larger values regularise the intercept less.
-    fallback : {"none", "top1"}, default="none"
+    fallback : {"top1"} or None, default=None
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
     solver : {"auto", "rows", "admm", "interior"}, default="auto"
         ``"rows"`` visits row after row and takes any number of them, but many passes where C K(x, x) is large;
@@ -307,8 +308,8 @@ class OutputKernelClassifier(SeparationModel):
     pair of labels that occurs together, and scale to tens of thousands of rows. Other label kernels hold an
     ``n_atoms x n_atoms`` matrix. A row of weight 2 is two rows, also in the mean v.
 
-    With the paper's rule, weights with a larger sum lower the threshold and predict more labels; much of the published
-    gain over calibrated separation is that shift. Compare at equal thresholds.
+    With the paper's decision, weights with a larger sum lower the threshold and predict more labels; much of the
+    published gain over calibrated separation is that shift. Compare at equal thresholds.
 
     References
     ----------
@@ -330,9 +331,9 @@ class OutputKernelClassifier(SeparationModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SeparationModel._parameter_constraints,
         "label_kernel": "no_validation",  # type: ignore[dict-item]
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "weights": ["array-like", None],
-        "rule": [StrOptions({"consistent", "paper"})],
+        "label_degree": [Interval(Integral, 1, None, closed="left")],
+        "label_weights": ["array-like", None],
+        "decision": [StrOptions({"consistent", "paper"})],
     }
 
     def __init__(
@@ -340,16 +341,16 @@ class OutputKernelClassifier(SeparationModel):
         C: float = 1.0,
         *,
         label_kernel: Any = "poly",
-        degree: int = 2,
-        weights: Any = None,
-        rule: str = "consistent",
+        label_degree: int = 2,
+        label_weights: Any = None,
+        decision: str = "consistent",
         kernel: Any = "linear",
         gamma: Any = "scale",
-        kernel_degree: float = 3,
+        degree: float = 3,
         coef0: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
-        fallback: str = "none",
+        fallback: str | None = None,
         solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 5000,
@@ -362,12 +363,12 @@ class OutputKernelClassifier(SeparationModel):
     ):
         self.C = C
         self.label_kernel = label_kernel
-        self.degree = degree
-        self.weights = weights
-        self.rule = rule
+        self.label_degree = label_degree
+        self.label_weights = label_weights
+        self.decision = decision
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_degree = kernel_degree
+        self.degree = degree
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
@@ -382,13 +383,15 @@ class OutputKernelClassifier(SeparationModel):
         self.warm_start = warm_start
         self.callback = callback
 
-    def _check_problem(self, problem: Problem) -> None:
-        super()._check_problem(problem)
-        check_label_kernel(self.label_kernel, self.degree, self.weights)
+    def _prepare(self, problem: Problem) -> SeparationTask:
+        self._label_kernel()
+        return super()._prepare(problem)
 
-    def _atoms(self, positives: sp.csr_array, negatives: sp.csr_array, weight: NDArray[np.float64]) -> LabelAtoms:
-        kernel = check_label_kernel(self.label_kernel, self.degree, self.weights)
-        return label_atoms(positives, negatives, kernel, weight)
+    def _label_kernel(self) -> LabelKernel:
+        return check_label_kernel(self.label_kernel, self.label_degree, self.label_weights)
+
+    def _atoms(self, positives: sp.csr_array, missing: sp.csr_array | None, weight: NDArray[np.float64]) -> LabelAtoms:
+        return label_atoms(positives, labels_lacked(positives, missing), self._label_kernel(), weight)
 
     def _decision_scale(self, atoms: LabelAtoms) -> NDArray[np.float64]:
-        return super()._decision_scale(atoms) if self.rule == "consistent" else np.ones(atoms.n_labels)
+        return super()._decision_scale(atoms) if self.decision == "consistent" else np.ones(atoms.n_labels)

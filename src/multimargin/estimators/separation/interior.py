@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.estimators.interior_point import (
     MOST_UNKNOWNS,
@@ -14,7 +15,7 @@ from multimargin.estimators.interior_point import (
     run_interior,
     suits_interior,
 )
-from multimargin.estimators.separation.problem import Limits, Proposal, Report, SeparationProblem, losses, spectrum
+from multimargin.estimators.separation.problem import Proposal, SeparationProblem, losses, spectrum
 
 __all__ = ["fits_interior", "solve_interior"]
 
@@ -32,7 +33,7 @@ def fits_interior(problem: SeparationProblem) -> bool:
     return suits(n_labels) and (n == n_labels or suits(spectrum(problem.atoms.coupling())[0].shape[1]))
 
 
-def solve_interior(problem: SeparationProblem, limits: Limits, monitor: Report) -> Proposal:
+def solve_interior(problem: SeparationProblem, limits: _core.Limits) -> Proposal:
     """Solve by steps of Newton's method in the interior of the feasible set."""
     if not fits_interior(problem):
         msg = (
@@ -45,15 +46,11 @@ def solve_interior(problem: SeparationProblem, limits: Limits, monitor: Report) 
     vectors, lengths = spectrum(problem.atoms.coupling())
     factor, V = input_factor(problem.X, problem.K, problem.bias), np.asarray(vectors * np.sqrt(lengths))
     system = _Sides(factor.Z, V, problem.signs(), problem.cost / c, c)
-
-    def report(pass_: int, seconds: float, primal: float, dual: float) -> bool:
-        return monitor(pass_, seconds, c * primal, c * dual)
-
-    found = run_interior(system, limits.tol, limits.max_iter, limits.seconds, report)
-    W = np.sqrt(c) * found.W @ np.linalg.pinv(V)
-    D = sp.csr_array(c * system.S * found.z)
-    values = (c * found.primal, c * found.dual)
-    return Proposal(D, factor.coefficients(W), factor.weights(W), *values, found.passes, found.status)
+    found = run_interior(system, limits)
+    W = found.W @ np.linalg.pinv(V)
+    D = sp.csr_array(system.S * found.z)
+    values = (found.primal, found.dual, found.passes, found.status)
+    return Proposal(D, factor.coefficients(W), factor.weights(W), *values)
 
 
 class _Sides(InteriorSystem):

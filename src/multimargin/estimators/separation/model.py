@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -16,18 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import (
-    LARGEST,
     Interval,
+    Model,
     MultilabelClassifier,
     Problem,
-    Solution,
+    Status,
     StrOptions,
+    WarmStart,
     row_blocks,
 )
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.separation.certifier import Functions, ModelPoint, SeparationCertifier
 from multimargin.estimators.separation.problem import (
-    Limits,
     Proposal,
     SeparationProblem,
     Start,
@@ -35,7 +36,9 @@ from multimargin.estimators.separation.problem import (
     known_labels,
 )
 from multimargin.estimators.separation.solvers import second_solver, solve_separation
+from multimargin.fitted_rules import LARGEST, Rule, array_of, count, number
 from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, gram_matrix, make_kernel, resolve_gamma
+from multimargin.kernels.support import support_rules
 from multimargin.label_kernels import LabelAtoms, single_labels
 
 __all__ = ["SeparationModel"]
@@ -43,13 +46,20 @@ __all__ = ["SeparationModel"]
 MOST_ROWS = 20_000  # for kernels of the inputs
 ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
 MANY_PASSES = 5000  # fewer are a limit of their own, whatever the scale
-SET_ATTRIBUTES = ("set_coef_", "set_intercept_", "set_dual_coef_")
 SHORTER = 0.01  # what a shorter model must gain
 MOST_SCALE = {"rows": 1e5, "admm": 1e6, "interior": 1e17}  # measured: docs/label_set_kernels.md
 
 
 @dataclass(frozen=True)
-class _Task:
+class SeparationTask:
+    """A problem and the gamma of its kernel."""
+
+    problem: Problem
+    gamma: float
+
+
+@dataclass(frozen=True)
+class _Part:
     """The rows and labels with a part in training, by number, and their problem."""
 
     rows: NDArray[np.intp]
@@ -57,9 +67,9 @@ class _Task:
     problem: SeparationProblem
 
     @classmethod
-    def nothing(cls, problem: Problem) -> _Task:
-        none, sets = np.zeros(0, dtype=np.intp), sp.csr_array((0, 0))
-        empty = SeparationProblem(problem.X[:0], None, 0.0, sets, sets, np.zeros(0), single_labels(0))
+    def nothing(cls, problem: Problem) -> _Part:
+        none = np.zeros(0, dtype=np.intp)
+        empty = SeparationProblem(problem.X[:0], None, 0.0, sp.csr_array((0, 0)), None, np.zeros(0), single_labels(0))
         return cls(none, none, empty)
 
 
@@ -68,23 +78,24 @@ class SeparationModel(MultilabelClassifier):
 
     kernel: Any
     gamma: Any
-    kernel_degree: float
+    degree: float
     coef0: float
-    fit_intercept: bool
-    intercept_scaling: float
-    fallback: str
+    fallback: str | None
     solver: str
 
     _weighs_cells: ClassVar[bool] = False
+    _optional_attributes: ClassVar[frozenset[str]] = MultilabelClassifier._optional_attributes | {
+        "set_coef_",
+        "set_intercept_",
+        "set_dual_coef_",
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,
         "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "kernel_degree": [Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-        "fallback": [StrOptions({"none", "top1"})],
+        "fallback": [StrOptions({"top1"}), None],
         "solver": [StrOptions({"auto", "rows", "admm", "interior"})],
     }
 
@@ -109,18 +120,20 @@ class SeparationModel(MultilabelClassifier):
         check_is_fitted(self)
         return self._linear_part(self._check_X(X), self.threshold_coef_[:, None], self.threshold_intercept_)[:, 0]
 
-    def _atoms(self, positives: sp.csr_array, negatives: sp.csr_array, weight: NDArray[np.float64]) -> LabelAtoms:
-        raise AssertionError
+    def _atoms(self, positives: sp.csr_array, missing: sp.csr_array | None, weight: NDArray[np.float64]) -> LabelAtoms:
+        """Return the label sets with dual variables."""
+        msg = f"{type(self).__name__} has no _atoms(positives, missing, weight), which returns LabelAtoms."
+        raise TypeError(msg)
 
     def _decision_scale(self, atoms: LabelAtoms) -> NDArray[np.float64]:
         """Return what label scores are divided by before they are compared with the reference score."""
         return atoms.a[: atoms.n_labels]
 
-    def _check_problem(self, problem: Problem) -> None:
+    def _prepare(self, problem: Problem) -> SeparationTask:
         n_rows = problem.X.shape[0]
         used = problem.costs.row > 0
-        self._gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
-        check_kernel(self.kernel, problem.X, self._gamma, self.kernel_degree, self.coef0, problem.seed)
+        gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
+        check_kernel(self.kernel, problem.X, gamma, self.degree, self.coef0, problem.seed)
         if self.kernel != "linear" and n_rows > MOST_ROWS:
             msg = (
                 f"kernel={self.kernel!r} needs the matrix of kernel values between all {n_rows} training rows "
@@ -129,89 +142,79 @@ class SeparationModel(MultilabelClassifier):
             )
             raise InputError(msg)
         if self.fallback == "top1" and problem.labels.n_labels == 1:
-            msg = "fallback='top1' would predict the only label everywhere. Use fallback='none' for a single label."
+            msg = "fallback='top1' would predict the only label everywhere. Use fallback=None for a single label."
             raise InputError(msg)
-        last = getattr(self, "_dual", None)
-        if self.warm_start and last is not None and last[1] != problem.labels.positives.shape:
-            msg = (
-                f"warm_start=True continues on the same rows and labels: the last fit had shape {last[1]}, this one "
-                f"has {problem.labels.positives.shape}. Set warm_start=False, or fit a clone."
-            )
-            raise InputError(msg)
+        return SeparationTask(problem, gamma)
 
-    def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        self.gamma_ = self._gamma
-        del self._gamma
-        task = self._task(problem)
-        if task is None:
+    def _solve(self, task: SeparationTask, last: WarmStart | None, monitor: Monitor) -> Model:
+        problem = task.problem
+        part = self._part(problem, task.gamma)
+        kept = {"gamma_": task.gamma, "n_atoms_": 0 if part is None else len(part.problem.atoms)}
+        if part is None:
             none = sp.csr_array((0, 0))
-            found = Proposal(none, none, None, 0.0, 0.0, 1, "converged")
-            self._set_model(problem, _Task.nothing(problem), found, 1.0, problem.dtype)
-            self.n_atoms_ = 0
+            found = Proposal(none, none, None, 0.0, 0.0, 1, Status.converged)
+            fitted = self._fitted(problem, _Part.nothing(problem), found, 1.0, problem.dtype)
             monitor(1, 0.0, 0.0, 0.0)
-            return Solution(0.0, 0.0, 1, "converged")
-        self._check_scale(task.problem)
-        self.n_atoms_ = len(task.problem.atoms)
-        start = self._start((len(task.rows), self.n_atoms_))
+            return Model(fitted | kept, Bounds(0.0, 0.0), 1)
+        self._check_scale(part.problem)
+        start = self._start(last, (len(part.rows), len(part.problem.atoms)))
         tol, passes = self.tol, 0
         for _ in range(ATTEMPTS):
-            found = self._propose(problem, task, tol, passes, monitor, start)
-            passes += found.passes
-            primal, dual, D = self._certified(problem, task, found)
-            if Bounds(primal, dual).within(self.tol) or found.status != "converged" or passes >= self.max_iter:
+            limits = self._limits(problem, monitor, tol=tol, passes=passes)
+            found = solve_separation(part.problem, self.solver, limits, start)
+            passes = found.passes
+            fitted, bounds, D = self._certified(problem, part, found)
+            if bounds.within(self.tol) or found.status != Status.converged or passes >= self.max_iter:
                 break
             tol, start = 0.1 * tol, Start(D, found.coef)
-        if task.problem.K is not None and dual - primal > self.tol * abs(primal):
+        primal, dual = bounds.primal, bounds.dual
+        if part.problem.K is not None and dual is not None and dual - primal > self.tol * abs(primal):
             msg = (
                 f"The kernel matrix must be positive semidefinite: its rounding, or the kernel, leaves a lower bound "
                 f"{dual:.6g} of the optimum above the objective {primal:.6g} of a model. Give a precomputed matrix in "
                 "double precision, scale the features, or lower C."
             )
             raise InputError(msg)
-        self.__dict__.pop("_dual", None)
-        if self.warm_start:
-            self._dual = (Start(D, found.coef), problem.labels.positives.shape, self.C)
-        return Solution(primal, dual, passes, found.status)
+        return Model(fitted | kept, bounds, passes, found.status, Start(D, found.coef))
 
     def _bounds(self, problem: Problem) -> Bounds:
-        task = self._task(problem)
-        if task is None:
+        part = self._part(problem, self.gamma_)
+        if part is None:
             return Bounds(0.0, 0.0)
-        certifier = SeparationCertifier(task.problem)
-        primal = certifier.objective(self._point(problem, task)).of_multiple(1.0)
-        D = self._dual[0].D if hasattr(self, "_dual") else None
-        kept = D is not None and D.shape == (len(task.rows), len(task.problem.atoms))
-        return Bounds(primal, certifier.dual(D) if kept else None)
+        certifier = SeparationCertifier(part.problem)
+        primal = certifier.objective(self._point(vars(self), problem, part)).of_multiple(1.0)
+        state = self._kept_state(problem)
+        kept = state is not None and state.D.shape == (len(part.rows), len(part.problem.atoms))
+        return Bounds(primal, certifier.dual(state.D) if kept else None)
 
-    def _task(self, problem: Problem) -> _Task | None:
+    def _part(self, problem: Problem, gamma: float) -> _Part | None:
         """Rows and labels with a part in training, and their problem; None if there are none."""
         varies = np.flatnonzero(~problem.constant)
-        positives, negatives = known_labels(problem, varies)
-        cost = problem.exact_costs.row
-        informative = np.diff(positives.indptr) + np.diff(negatives.indptr) > 0
-        rows = np.flatnonzero((cost > 0) & informative)
+        positives, missing = known_labels(problem, varies)
+        cost = problem.costs.row
+        unknown = 0 if missing is None else np.diff(missing.indptr)
+        rows = np.flatnonzero((cost > 0) & (unknown < len(varies)))
         if not len(rows):
             return None
-        positives, negatives, cost = positives[rows], negatives[rows], cost[rows]
-        atoms = self._atoms(positives, negatives, cost / self.C)
-        X, K = self._inputs(problem, rows)
-        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        task = SeparationProblem(X, K, bias, positives, negatives, cost, atoms)
-        largest = float(cost.max()) * float(task.squares().max())
+        positives, missing, cost = positives[rows], None if missing is None else missing[rows], cost[rows]
+        atoms = self._atoms(positives, missing, cost / self.C)
+        X, K = self._inputs(problem, rows, gamma)
+        part = SeparationProblem(X, K, self._constant_feature(), positives, missing, cost, atoms)
+        largest = float(cost.max()) * float(part.squares().max())
         if not largest <= LARGEST:
             msg = (
                 f"The largest C K(x, x) must not be above {LARGEST:g}; it is {largest:.3g} with C={self.C!r} and "
                 f"intercept_scaling={self.intercept_scaling!r}. Scale the features, or lower C or intercept_scaling."
             )
             raise InputError(msg)
-        return _Task(rows, varies, task)
+        return _Part(rows, varies, part)
 
-    def _check_scale(self, task: SeparationProblem) -> None:
+    def _check_scale(self, part: SeparationProblem) -> None:
         """Say before a long run that it will not end well."""
-        solver = second_solver(task, max(self.max_iter, MANY_PASSES))[0] if self.solver == "auto" else self.solver
-        mean = float(task.squares().mean())
-        scale = float(np.average(task.cost)) * mean
-        clashes = task.K is None and task.rank < task.n_rows  # else labels can be separated, and training converges
+        solver = second_solver(part, max(self.max_iter, MANY_PASSES))[0] if self.solver == "auto" else self.solver
+        mean = float(part.squares().mean())
+        scale = float(np.average(part.cost)) * mean
+        clashes = part.K is None and part.rank < part.n_rows  # else labels can be separated, and training converges
         if clashes and scale > MOST_SCALE[solver]:
             msg = (
                 f"C K(x, x) is {scale:.3g} on average: with solver={solver!r} training is not expected to converge "
@@ -220,64 +223,56 @@ class SeparationModel(MultilabelClassifier):
             )
             warnings.warn(msg, stacklevel=4)
 
-    def _propose(
-        self, problem: Problem, task: _Task, tol: float, done: int, monitor: Monitor, start: Start | None
-    ) -> Proposal:
-        def report(pass_: int, seconds: float, primal: float | None, dual: float | None) -> bool:
-            return monitor(done + pass_, seconds, primal, dual)
-
-        left = None if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
-        limits = Limits(tol, self.max_iter - done, left, problem.n_jobs, problem.seed)
-        return solve_separation(task.problem, self.solver, limits, report, start)
-
-    def _certified(self, problem: Problem, task: _Task, found: Proposal) -> tuple[float, float, sp.csr_array]:
-        """Keep the proposed model; return its objective as it is kept, a dual value and feasible dual variables.
+    def _certified(self, problem: Problem, part: _Part, found: Proposal) -> tuple[dict[str, Any], Bounds, sp.csr_array]:
+        """Attributes of the proposed model, the bounds they and its dual variables give, and those, made feasible.
 
         It is kept in the precision of X, if that is fine enough. A model that falls short is made shorter, if that is
         better: where training did not get far, its weights are often far too long.
         """
-        certifier = SeparationCertifier(task.problem)
+        certifier = SeparationCertifier(part.problem)
         D = certifier.best_multiple(found.D)
         dual = certifier.dual(D)
         for dtype in dict.fromkeys((np.dtype(problem.dtype), np.dtype(np.float64))):
-            self._set_model(problem, task, found, 1.0, dtype)
-            objective = certifier.objective(self._point(problem, task))
+            fitted = self._fitted(problem, part, found, 1.0, dtype)
+            objective = certifier.objective(self._point(fitted, problem, part))
             primal = objective.of_multiple(1.0)
             if Bounds(primal, dual).within(self.tol):
-                return primal, dual, D
+                return fitted, Bounds(primal, dual), D
         factor = objective.best_multiple()
         if objective.of_multiple(factor) < (1 - SHORTER) * primal:
-            self._set_model(problem, task, found, factor, np.float64)
-            primal = certifier.objective(self._point(problem, task)).of_multiple(1.0)
-        return primal, dual, D
+            fitted = self._fitted(problem, part, found, factor, np.float64)
+            primal = certifier.objective(self._point(fitted, problem, part)).of_multiple(1.0)
+        return fitted, Bounds(primal, dual), D
 
-    def _point(self, problem: Problem, task: _Task) -> ModelPoint:
-        """Build the certifier's view of the fitted attributes."""
-        atoms = task.problem.atoms
+    def _point(self, fitted: Mapping[str, Any], problem: Problem, part: _Part) -> ModelPoint:
+        """Build the certifier's view of fitted attributes."""
+        atoms, rows, varies = part.problem.atoms, part.rows, part.varies
         if self.kernel == "linear":
-            reference = self.threshold_coef_.astype(np.float64)[:, None]
-            decisions = self.coef_[task.varies].T.astype(np.float64)
+            reference = fitted["threshold_coef_"].astype(np.float64)[:, None]
+            decisions = fitted["coef_"][varies].T.astype(np.float64)
         else:
-            at = np.searchsorted(task.rows, self.support_)
-            if not np.array_equal(task.rows[np.minimum(at, len(task.rows) - 1)], self.support_):
+            support = fitted["support_"]
+            at = np.searchsorted(rows, support)
+            if not np.array_equal(rows[np.minimum(at, len(rows) - 1)], support):
                 msg = "certify needs the rows the model was trained on; these lack some of its support. Give them all."
                 raise InputError(msg)
-            reference = np.zeros((len(task.rows), 1))
-            reference[at, 0] = self.threshold_coef_
-            decisions = np.zeros((len(task.rows), len(task.varies)))
-            decisions[at] = self.dual_coef_[:, task.varies]
-        constant = np.array([self.threshold_intercept_])
+            reference = np.zeros((len(rows), 1))
+            reference[at, 0] = fitted["threshold_coef_"]
+            decisions = np.zeros((len(rows), len(varies)))
+            decisions[at] = fitted["dual_coef_"][:, varies]
+        constant = np.array([fitted["threshold_intercept_"]])
         ratio = self._decision_scale(atoms) / atoms.a[: atoms.n_labels]
-        labels = Functions(ratio * (decisions + reference), ratio * (self.intercept_[task.varies] + constant))
-        return ModelPoint(labels, Functions(reference, constant), self._set_functions(problem, task))
+        labels = Functions(ratio * (decisions + reference), ratio * (fitted["intercept_"][varies] + constant))
+        return ModelPoint(labels, Functions(reference, constant), self._set_functions(fitted, problem, part))
 
-    def _set_functions(self, problem: Problem, task: _Task) -> Functions | sp.csr_array:
-        n_sets = len(task.problem.atoms) - task.problem.atoms.n_labels
-        if hasattr(self, "set_coef_"):
-            kept, expected = self.set_coef_.shape, (n_sets, problem.X.shape[1])
+    def _set_functions(self, fitted: Mapping[str, Any], problem: Problem, part: _Part) -> Functions | sp.csr_array:
+        n_sets = len(part.problem.atoms) - part.problem.atoms.n_labels
+        coef = fitted.get("set_coef_")
+        if coef is not None:
+            kept, expected = coef.shape, (n_sets, problem.X.shape[1])
         else:
             expected = (problem.X.shape[0], n_sets)
-            sets = getattr(self, "set_dual_coef_", sp.csr_array(expected))
+            sets = fitted.get("set_dual_coef_", sp.csr_array(expected))
             kept = sets.shape
         if kept != expected:
             msg = (
@@ -285,66 +280,70 @@ class SeparationModel(MultilabelClassifier):
                 f"with these data it would be {expected}."
             )
             raise InputError(msg)
-        return Functions(self.set_coef_.T, self.set_intercept_) if hasattr(self, "set_coef_") else sets[task.rows]
+        return sets[part.rows] if coef is None else Functions(coef.T, fitted["set_intercept_"])
 
-    def _kernel(self, Z: Any) -> Kernel:
+    def _kernel(self, Z: Any, gamma: float) -> Kernel:
         """Input kernel with fixed rows Z."""
-        return make_kernel(self.kernel, Z, np.float64, self.gamma_, self.kernel_degree, self.coef0)
+        return make_kernel(self.kernel, Z, np.float64, gamma, self.degree, self.coef0)
 
-    def _inputs(self, problem: Problem, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64] | None]:
+    def _inputs(self, problem: Problem, rows: NDArray[np.intp], gamma: float) -> tuple[Any, NDArray[np.float64] | None]:
         X = problem.X[rows]
         if self.kernel == "linear":
             return X, None
         if self.kernel == "precomputed":
             X = X[:, rows]
         with np.errstate(over="ignore", invalid="ignore"):
-            K = gram_matrix(self._kernel(X), X, problem.n_jobs)[:, : len(rows)]
+            K = gram_matrix(self._kernel(X, gamma), X, problem.n_jobs)[:, : len(rows)]
         check_finite_kernel(K, self.kernel, rows)
         return None, K
 
-    def _start(self, shape: tuple[int, int]) -> Start | None:
+    def _start(self, last: WarmStart | None, shape: tuple[int, int]) -> Start | None:
         """Where the last fit ended; dual variables at their bound move with it when C changes."""
-        last = getattr(self, "_dual", None)
-        if not self.warm_start or last is None or last[0].D.shape != shape:
+        if last is None or last.state is None or last.state.D.shape != shape:
             return None
-        factor = self.C / last[2]
-        return Start(sp.csr_array(last[0].D * factor), last[0].coef * factor)
+        factor = self.C / last.C
+        return Start(sp.csr_array(last.state.D * factor), last.state.coef * factor)
 
-    def _set_model(self, problem: Problem, task: _Task, found: Proposal, factor: float, dtype: Any) -> None:
-        """Keep the decisions and the reference score of a proposed model, times a factor."""
-        for name in ("coef_", "support_", "support_vectors_", "dual_coef_", *SET_ATTRIBUTES):
-            self.__dict__.pop(name, None)  # of an earlier fit with another kernel
-        atoms, bias, rows = task.problem.atoms, task.problem.bias, task.rows
+    def _fitted(self, problem: Problem, part: _Part, found: Proposal, factor: float, dtype: Any) -> dict[str, Any]:
+        """Decisions and reference score of a proposed model, times a factor."""
+        atoms, bias, rows = part.problem.atoms, part.problem.bias, part.rows
         coef = factor * (found.coef if found.weights is None else found.weights)
         threshold = -np.asarray(coef.sum(axis=1)).ravel()
         scores = coef @ (atoms.label_scores() @ sp.diags_array(1.0 / self._decision_scale(atoms)))
         decision = np.zeros((coef.shape[0], problem.labels.n_labels))
-        decision[:, task.varies] = (scores.toarray() if sp.issparse(scores) else scores) - threshold[:, None]
+        decision[:, part.varies] = (scores.toarray() if sp.issparse(scores) else scores) - threshold[:, None]
         sets = coef[:, atoms.n_labels :]
         if found.weights is not None:
-            self.coef_ = np.ascontiguousarray(decision[:-1].T, dtype=dtype)
-            self.intercept_ = (bias * decision[-1]).astype(dtype)
-            self.threshold_coef_ = threshold[:-1].astype(dtype)
-            self.threshold_intercept_ = float(bias * threshold[-1])
+            fitted = {
+                "coef_": np.ascontiguousarray(decision[:-1].T, dtype=dtype),
+                "intercept_": (bias * decision[-1]).astype(dtype),
+                "threshold_coef_": threshold[:-1].astype(dtype),
+                "threshold_intercept_": float(bias * threshold[-1]),
+            }
             if not atoms.unit:
-                self.set_coef_, self.set_intercept_ = np.ascontiguousarray(sets[:-1].T), bias * sets[-1]
-            return
-        self.intercept_ = (bias**2 * decision.sum(axis=0)).astype(dtype)
-        self.threshold_intercept_ = float(bias**2 * threshold.sum())
+                fitted |= {"set_coef_": np.ascontiguousarray(sets[:-1].T), "set_intercept_": bias * sets[-1]}
+            return fitted
+        fitted = {
+            "intercept_": (bias**2 * decision.sum(axis=0)).astype(dtype),
+            "threshold_intercept_": float(bias**2 * threshold.sum()),
+        }
         if not atoms.unit:
-            part, shape = sp.coo_array(sets), (problem.X.shape[0], sets.shape[1])
-            self.set_dual_coef_ = sp.csr_array((part.data, (rows[part.row], part.col)), shape=shape)
+            cells, shape = sp.coo_array(sets), (problem.X.shape[0], sets.shape[1])
+            fitted["set_dual_coef_"] = sp.csr_array((cells.data, (rows[cells.row], cells.col)), shape=shape)
         if self.kernel == "linear":
             X = problem.X[rows].astype(np.float64, copy=False)
-            self.coef_ = np.ascontiguousarray(safe_sparse_dot(X.T, decision, dense_output=True).T, dtype=dtype)
-            self.threshold_coef_ = np.asarray(X.T @ threshold, dtype=dtype)
-            return
+            fitted["coef_"] = np.ascontiguousarray(safe_sparse_dot(X.T, decision, dense_output=True).T, dtype=dtype)
+            fitted["threshold_coef_"] = np.asarray(X.T @ threshold, dtype=dtype)
+            return fitted
         used = (decision != 0).any(axis=1) | (threshold != 0)
-        self.support_ = rows[used]
-        self.dual_coef_ = decision[used].astype(dtype)
-        self.threshold_coef_ = threshold[used].astype(dtype)
+        fitted |= {
+            "support_": rows[used],
+            "dual_coef_": decision[used].astype(dtype),
+            "threshold_coef_": threshold[used].astype(dtype),
+        }
         if self.kernel != "precomputed":
-            self.support_vectors_ = problem.X[self.support_]
+            fitted["support_vectors_"] = problem.X[rows[used]]
+        return fitted
 
     def _linear_part(self, X: Any, coefficients: NDArray[Any], intercept: Any) -> NDArray[Any]:
         if self.kernel == "linear":
@@ -353,7 +352,7 @@ class SeparationModel(MultilabelClassifier):
             return np.asarray(safe_sparse_dot(X[:, self.support_], coefficients, dense_output=True) + intercept)
         scores = np.zeros((X.shape[0], coefficients.shape[1]))
         if len(self.support_):
-            kernel = self._kernel(self.support_vectors_)
+            kernel = self._kernel(self.support_vectors_, self.gamma_)
             for rows in row_blocks(X.shape[0], len(self.support_)):
                 scores[rows] = kernel.values(kernel.prepare(X[rows])) @ coefficients
         return np.asarray(scores + intercept)
@@ -362,17 +361,32 @@ class SeparationModel(MultilabelClassifier):
         coefficients = self.coef_.T if self.kernel == "linear" else self.dual_coef_
         return self._linear_part(X, coefficients, self.intercept_)
 
-    def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
+    def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         if self.kernel == "linear":
-            self.coef_[constant] = 0.0
+            fitted["coef_"][constant] = 0.0
         else:
-            self.dual_coef_[:, constant] = 0.0
-        self.intercept_[constant] = value[constant]
+            fitted["dual_coef_"][:, constant] = 0.0
+        fitted["intercept_"][constant] = value[constant]
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        linear = self.kernel == "linear"
+        weights = {"coef_": array_of("labels features"), "gamma_": number(0.0)}
+        return {
+            **super()._fitted_rules(),
+            **(weights if linear else support_rules(self, np.float64)),
+            "intercept_": array_of("labels"),
+            "threshold_coef_": array_of("features" if linear else "support"),
+            "threshold_intercept_": number(),
+            "n_atoms_": count(0),
+            "set_coef_": array_of("sets features"),
+            "set_intercept_": array_of("sets"),
+            "set_dual_coef_": array_of("rows sets", sparse=True),
+        }
 
     def _decided(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
         predicted = super()._decided(scores)
         varies = ~np.isin(self.label_names_, self.constant_labels_)
-        if self.fallback != "none" and varies.any():
+        if self.fallback is not None and varies.any():
             empty = np.flatnonzero(~predicted.any(axis=1))
             predicted[empty, np.where(varies, scores[empty], -np.inf).argmax(axis=1)] = True
         return predicted

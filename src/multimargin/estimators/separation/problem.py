@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from multimargin import _core
 from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
-from multimargin.estimators.contract import Problem
+from multimargin.estimators.contract import Problem, Status, native_cells
 from multimargin.label_kernels import LabelAtoms
 
 __all__ = [
-    "Limits",
     "Proposal",
-    "Report",
     "SeparationProblem",
     "Start",
     "known_labels",
+    "labels_lacked",
     "losses",
     "not_zero",
     "spectrum",
 ]
-
-Report = Callable[[int, float, float | None, float | None], bool]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When to stop, and how."""
-
-    tol: float
-    max_iter: int
-    time_limit: float | None
-    n_jobs: int
-    seed: int
-
-    @property
-    def seconds(self) -> float:
-        """The time limit as a number."""
-        return np.inf if self.time_limit is None else float(self.time_limit)
 
 
 @dataclass(frozen=True)
@@ -62,7 +44,8 @@ class Proposal:
         may cancel.
     primal, dual : float
     passes : int
-    status : str
+        Those of solvers before it included.
+    status : Status
     """
 
     D: sp.csr_array
@@ -71,7 +54,7 @@ class Proposal:
     primal: float
     dual: float
     passes: int
-    status: str
+    status: Status
 
 
 @dataclass(frozen=True)
@@ -94,7 +77,10 @@ class SeparationProblem:
         Gram matrix of a kernel model, without the constant feature.
     bias : float
         Constant feature.
-    positives, negatives : csr_array of shape (n_rows, n_labels)
+    positives : csr_array of shape (n_rows, n_labels)
+        Labels which rows have.
+    missing : csr_array of shape (n_rows, n_labels) or None
+        Labels of which nothing is known.
     cost : ndarray of shape (n_rows,)
     atoms : LabelAtoms
     """
@@ -103,9 +89,28 @@ class SeparationProblem:
     K: NDArray[np.float64] | None
     bias: float
     positives: sp.csr_array
-    negatives: sp.csr_array
+    missing: sp.csr_array | None
     cost: NDArray[np.float64]
     atoms: LabelAtoms
+
+    @cached_property
+    def negatives(self) -> sp.csr_array:
+        """Labels which rows are known to lack, (n_rows, n_labels)."""
+        return labels_lacked(self.positives, self.missing)
+
+    @cached_property
+    def cells(self) -> _core.Labels:
+        """Labels and costs for the native core."""
+        n_labels = self.positives.shape[1]
+        return _core.Labels(
+            positives=native_cells(self.positives),
+            missing=None if self.missing is None else native_cells(self.missing),
+            left_out=np.zeros(n_labels, dtype=np.uint8),
+            row=self.cost,
+            positive=np.ones(n_labels),
+            negative=np.ones(n_labels),
+            cells=None,
+        )
 
     @property
     def n_rows(self) -> int:
@@ -136,14 +141,22 @@ class SeparationProblem:
         return np.ascontiguousarray(within.astype(np.int8) - without.astype(np.int8))
 
 
-def known_labels(problem: Problem, columns: NDArray[np.intp]) -> tuple[sp.csr_array, sp.csr_array]:
-    """Labels which rows have, and labels they are known to lack, in these columns."""
-    positives = problem.labels.positives[:, columns]
-    missing = problem.labels.missing
-    negatives = ~positives.toarray().astype(bool)
+def known_labels(problem: Problem, columns: NDArray[np.intp]) -> tuple[sp.csr_array, sp.csr_array | None]:
+    """Labels which rows have, and labels of which nothing is known, in these columns."""
+    positives, missing = problem.labels.positives, problem.labels.missing
+    some = [None if cells is None else sp.csr_array(cells[:, columns]) for cells in (positives, missing)]
+    for cells in some:
+        if cells is not None:
+            cells.sort_indices()
+    return some[0], some[1]
+
+
+def labels_lacked(positives: sp.csr_array, missing: sp.csr_array | None) -> sp.csr_array:
+    """Labels which rows are known to lack: most of the cells, so that sparse or dense makes little difference."""
+    lacked = ~positives.toarray().astype(bool)
     if missing is not None:
-        negatives &= ~missing[:, columns].toarray().astype(bool)
-    return sp.csr_array(positives), sp.csr_array(negatives)
+        lacked &= ~missing.toarray().astype(bool)
+    return sp.csr_array(lacked)
 
 
 def losses(U: NDArray[np.float64], signs: NDArray[np.int8]) -> NDArray[np.float64]:
@@ -173,6 +186,6 @@ def check_finite_kernel(K: NDArray[np.float64], kernel: Any, rows: NDArray[np.in
     name = getattr(kernel, "__name__", "function") if callable(kernel) else repr(kernel)
     msg = (
         f"The kernel {name} must be finite between all training rows; between rows {rows[i]} and {rows[j]} it is "
-        f"{K[i, j]}. Scale the features, or lower gamma or kernel_degree."
+        f"{K[i, j]}. Scale the features, or lower gamma or degree."
     )
     raise InputError(msg)

@@ -9,21 +9,19 @@ eigenbases of K and R, on small and middling ones, and minds the scale less than
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 
 from multimargin import _core
-from multimargin.estimators.contract import native_rows
+from multimargin.estimators.contract import Status, native_cells, native_rows
 from multimargin.estimators.interior_point import passes_before
 from multimargin.estimators.separation.admm import solve_admm
 from multimargin.estimators.separation.interior import fits_interior, solve_interior
-from multimargin.estimators.separation.problem import Limits, Proposal, Report, SeparationProblem, Start
+from multimargin.estimators.separation.problem import Proposal, SeparationProblem, Start
 from multimargin.kernels import gram_factor
-from multimargin.label_kernels import pack_sets
 
 __all__ = ["second_solver", "solve_separation"]
 
@@ -34,7 +32,7 @@ MOST_WEIGHTS = 64_000_000  # of a linear model, before its Gram matrix is used i
 
 
 def solve_separation(
-    problem: SeparationProblem, solver: str, limits: Limits, monitor: Report, start: Start | None = None
+    problem: SeparationProblem, solver: str, limits: _core.Limits, start: Start | None = None
 ) -> Proposal:
     """Model and dual variables at which the duality gap is small.
 
@@ -42,29 +40,21 @@ def solve_separation(
     the problem is small, another solver goes on.
     """
     if solver == "admm":
-        return solve_admm(problem, limits, monitor, start)
+        return solve_admm(problem, limits, start)
     if solver == "interior":
-        return solve_interior(problem, limits, monitor)
-    second, done = second_solver(problem, limits.max_iter) if solver == "auto" else ("rows", limits.max_iter)
+        return solve_interior(problem, limits)
+    left = limits.max_iter - limits.passes
+    second, passes = second_solver(problem, left) if solver == "auto" else ("rows", left)
     if second == "rows":
-        return _solve_rows(problem, limits, monitor, start)
+        return _solve_rows(problem, limits, start)
     began = time.monotonic()
-    first = _solve_rows(problem, replace(limits, max_iter=done), monitor, start)
-    if first.status != "max_iter":
+    first = _solve_rows(problem, _moved(limits, max_iter=limits.passes + passes), start)
+    if first.status != Status.max_iter:
         return first
-    spent = time.monotonic() - began
-    rest = replace(limits, max_iter=limits.max_iter - done)
-    if limits.time_limit is not None:
-        rest = replace(rest, time_limit=max(limits.time_limit - spent, 0.0))
-
-    def later(pass_: int, seconds: float, primal: float | None, dual: float | None) -> bool:
-        return monitor(done + pass_, spent + seconds, primal, dual)
-
+    rest = _moved(limits, passes=first.passes, seconds=time.monotonic() - began)
     if second == "interior":
-        found = solve_interior(problem, rest, later)
-    else:
-        found = solve_admm(problem, rest, later, Start(first.D, first.coef))
-    return replace(found, passes=done + found.passes)
+        return solve_interior(problem, rest)
+    return solve_admm(problem, rest, Start(first.D, first.coef))
 
 
 def second_solver(problem: SeparationProblem, max_iter: int) -> tuple[str, int]:
@@ -76,43 +66,53 @@ def second_solver(problem: SeparationProblem, max_iter: int) -> tuple[str, int]:
     return ("admm", ROW_PASSES) if small and max_iter > ROW_PASSES else ("rows", max_iter)
 
 
-def _solve_rows(problem: SeparationProblem, limits: Limits, monitor: Report, start: Start | None) -> Proposal:
+def _solve_rows(problem: SeparationProblem, limits: _core.Limits, start: Start | None) -> Proposal:
     features = problem.atoms.features()
     K = problem.K
     if K is None and _n_weights(features, problem) > MOST_WEIGHTS and problem.n_rows < problem.X.shape[1]:
         X = problem.X.astype(np.float64)
         K = np.asarray(safe_sparse_dot(X, X.T, dense_output=True))
-    result = _core.fit_separation(
+    found = _core.fit_separation(
         rows=native_rows(problem.X if K is None else gram_factor(K)),
-        sets=problem.atoms.bits(),
-        n_labels=problem.atoms.n_labels,
+        labels=problem.cells,
+        sets=native_cells(problem.atoms.sets),
         features=features,
-        positive=pack_sets(problem.positives),
-        negative=pack_sets(problem.negatives),
-        cost=problem.cost,
         bias=problem.bias,
         start=None if start is None else _native(start.D),
-        tol=limits.tol,
-        max_iter=limits.max_iter,
-        threads=limits.n_jobs,
-        seed=limits.seed,
-        report=monitor,
-        time_limit=limits.seconds,
+        limits=limits,
     )
-    offsets, atoms, values = result["D"]
-    D = sp.csr_array((values, atoms, offsets), shape=(problem.n_rows, len(problem.atoms)))
+    shape = (problem.n_rows, len(problem.atoms))
+    D = sp.csr_array((found.D.values, found.D.atoms, found.D.offsets), shape=shape)
     D.sort_indices()
-    return Proposal(D, D, None, result["primal"], result["dual"], result["passes"], result["status"])
+    result = found.result
+    return Proposal(D, D, None, result.primal, result.dual, result.passes, result.status)
 
 
-def _native(D: sp.csr_array) -> tuple[Any, Any, Any]:
-    return D.indptr.astype(np.int64), D.indices.astype(np.int32), D.data.astype(np.float64)
+def _native(D: sp.csr_array) -> _core.DualVariables:
+    return _core.DualVariables(D.indptr.astype(np.int64), D.indices.astype(np.int32), D.data.astype(np.float64))
 
 
-def _n_weights(features: Any, problem: SeparationProblem) -> int:
+def _moved(
+    limits: _core.Limits, *, max_iter: int | None = None, passes: int | None = None, seconds: float = 0.0
+) -> _core.Limits:
+    """Limits for a part of the passes, or after others that took some time."""
+    return _core.Limits(
+        tol=limits.tol,
+        max_iter=limits.max_iter if max_iter is None else max_iter,
+        threads=limits.threads,
+        seed=limits.seed,
+        time_limit=max(limits.time_limit - seconds, 0.0),
+        report=limits.report,
+        passes=limits.passes if passes is None else passes,
+    )
+
+
+def _n_weights(features: _core.SetFeatures | NDArray[np.float64] | None, problem: SeparationProblem) -> int:
     """Size of the state of the native solver, about."""
     if features is None:
         rows = problem.atoms.n_labels
+    elif isinstance(features, _core.SetFeatures):
+        rows = 3 * problem.atoms.n_labels + features.n_pairs
     else:
-        rows = 3 * problem.atoms.n_labels + features[5] if isinstance(features, tuple) else features.shape[1]
+        rows = features.shape[1]
     return int(rows) * (int(problem.X.shape[1]) + 1)
