@@ -45,6 +45,7 @@ from multimargin.estimators.contract import (
     threads,
 )
 from multimargin.estimators.monitor import Monitor
+from multimargin.fitted_rules import Rule, Sizes, array_of, exactly, expect
 from multimargin.labels import write_labels
 
 __all__ = ["CliqueCertificate", "CliqueClassifier", "CliquePath"]
@@ -457,6 +458,37 @@ class CliqueClassifier(MultilabelClassifier):
         columns = np.flatnonzero(constant)
         fitted["subset_coef_"][columns] = 0.0
         fitted["subset_intercept_"][columns] = 0.5 * value[columns]
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        def subsets(value: Any, sizes: Sizes) -> None:
+            expect(isinstance(value, list) and all(isinstance(t, tuple) for t in value), "must be a list of tuples")
+            expect(all(isinstance(k, Integral) for t in value for k in t), "must hold label columns")
+            compiled(sizes["labels"], value, self.inference, int(self.treewidth_limit))  # refuses all that is unsound
+            sizes["subsets"] = len(value)
+
+        def cliques(value: Any, sizes: Sizes) -> None:
+            names = set(self.label_names_.tolist())
+            known = isinstance(value, list) and all(isinstance(c, tuple) and names.issuperset(c) for c in value)
+            expect(known, "must be a list of tuples of labels")
+            sizes["cliques"] = len(value)
+
+        def path(value: Any, sizes: Sizes) -> None:
+            if value is not None:
+                exactly(CliquePath)(value, sizes)
+
+        return {
+            **super()._fitted_rules(),
+            "subsets_": subsets,
+            "subset_coef_": array_of("subsets features"),
+            "subset_intercept_": array_of("subsets"),
+            "cliques_": cliques,
+            "clique_weights_": array_of("cliques"),
+            "clique_shares_": array_of("cliques"),
+            "clique_couplings_": array_of("cliques"),
+            "clique_coupling_spreads_": array_of("cliques"),
+            "path_": path,
+            "certificate_": exactly(CliqueCertificate),
+        }
 
     def _predictor(self) -> CliquePredictor:
         n_labels = len(self.label_names_)
