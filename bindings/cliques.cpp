@@ -188,17 +188,20 @@ void bind_cliques(nb::module_& m) {
                 new (self) PythonAtoms(checked_atoms(std::move(row), std::move(weight), std::move(bits)));
             },
             nb::arg("row").noconvert(), nb::arg("weight").noconvert(), nb::arg("bits").noconvert())
-        .def_prop_ro("row", [](const PythonAtoms& atoms) { return shown(atoms.row); })
-        .def_prop_ro("weight", [](const PythonAtoms& atoms) { return shown(atoms.weight); })
         .def_prop_ro(
-            "bits", [](const PythonAtoms& atoms) { return shown(atoms.bits); }, "bit k % 64 of word k / 64 is label k")
+            "row", [](const PythonAtoms& atoms) { return shown(atoms.row); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "weight", [](const PythonAtoms& atoms) { return shown(atoms.weight); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "bits", [](const PythonAtoms& atoms) { return shown(atoms.bits); }, nb::rv_policy::automatic,
+            "bit k % 64 of word k / 64 is label k")
         .def_prop_ro(
             "rows",
             [](const PythonAtoms& atoms) {
                 auto rows = atoms.rows;
                 return moved_array(std::move(rows), {static_cast<Index>(atoms.rows.size())});
             },
-            "rows with atoms, each once")
+            nb::rv_policy::automatic, "rows with atoms, each once")
         .def("__reduce__", [](nb::handle_t<PythonAtoms> self) {
             return nb::make_tuple(self.type(),
                                   nb::make_tuple(self.attr("row"), self.attr("weight"), self.attr("bits")));

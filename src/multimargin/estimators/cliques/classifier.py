@@ -126,7 +126,7 @@ class CliqueClassifier(MultilabelClassifier):
         Whether to append a constant feature. Its weights are regularised like the others.
     intercept_scaling : float, default=1.0
         Value of the constant feature.
-    tol : float, default=0.01
+    tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=5000
         Largest number of passes over the data, of all rounds together.
@@ -252,7 +252,7 @@ class CliqueClassifier(MultilabelClassifier):
         treewidth_limit: int = 12,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
-        tol: float = 0.01,
+        tol: float = 1e-3,
         max_iter: int = 5000,
         time_limit: float | None = None,
         n_jobs: int | None = None,
