@@ -370,8 +370,7 @@ from multimargin import _core
 subsets = [(k,) for k in range(60)] + list(combinations(range(60), 2))
 starts = np.cumsum([0] + [len(t) for t in subsets]).astype(np.int64)
 members = np.array([k for t in subsets for k in t], dtype=np.int32)
-subsets = _core.LabelSubsets(60, starts, members)
-inference = _core.CliqueInference(subsets, treewidth_limit=8, node_limit=10**9)
+inference = _core.CliqueInference(_core.LabelSubsets(60, starts, members), treewidth_limit=8, node_limit=10**9)
 scores = np.random.default_rng(0).normal(size=(3, len(subsets)))
 """
 

@@ -14,7 +14,7 @@ from multimargin.datasets import make_clique_labels
 from multimargin.errors import InputError
 from multimargin.estimators.cliques.data import CliqueData
 from multimargin.estimators.cliques.graph import CliqueGraph, candidate_cliques
-from multimargin.estimators.cliques.scores import AtomResiduals, Atoms, clique_scores
+from multimargin.estimators.cliques.scores import AtomResiduals, clique_scores
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
 EXACT = {"tol": 1e-8, "max_iter": 100_000, "random_state": 0}
@@ -83,7 +83,7 @@ def test_given_graph_equals_cvxpy(tiny, cliques):
 
 def test_without_cliques_it_is_one_linear_svm_per_label(small):
     X, Y = small
-    model = CliqueClassifier(C=0.5, graph="none", **EXACT).fit(X, Y)
+    model = CliqueClassifier(C=0.5, graph=None, **EXACT).fit(X, Y)
     for k in range(Y.shape[1]):
         svm = LinearSVC(C=1.0, loss="hinge", tol=1e-9, max_iter=10**6, random_state=0).fit(X, Y[:, k])
         np.testing.assert_allclose(model.coef_[k], svm.coef_[0], atol=2e-3)
@@ -107,7 +107,7 @@ def test_labels_in_another_order_give_the_same_model(small, rng):
     np.testing.assert_allclose(b.decision_function(X), a.decision_function(X)[:, order], atol=1e-3)
 
 
-@pytest.mark.parametrize("options", [{}, {"features": "parity"}, {"max_order": 3}, {"budget": 1, "graph": "learned"}])
+@pytest.mark.parametrize("options", [{}, {"max_order": 3}, {"budget": 1, "graph": "learned"}])
 def test_dense_sparse_and_single_precision_agree(small, options):
     X, Y = small
     models = [
@@ -155,12 +155,12 @@ def atoms_of(rng, Y, each=2):
     labellings = rng.integers(0, 2, size=(n * each, K))
     bits = (labellings << np.arange(K)).sum(axis=1).astype(np.uint64)[:, None]
     weight = rng.random(n * each) / (2 * each)
-    return labellings, Atoms(np.repeat(np.arange(n), each), weight, bits)
+    return labellings, _core.Atoms(np.repeat(np.arange(n), each), weight, bits)
 
 
 def data_of(X, Y, cost):
     model = CliqueClassifier(C=cost)
-    return CliqueData.of(model._problem(X, Y, None, reset=True), 0.0)
+    return CliqueData(model._problem(X, Y, None), 0.0)
 
 
 def test_scores_are_norms_of_indicator_weights(rng):
@@ -170,7 +170,7 @@ def test_scores_are_norms_of_indicator_weights(rng):
     labellings, atoms = atoms_of(rng, Y)
     data = data_of(X, Y, 0.3)
     cliques = [(0, 1), (1, 3), (0, 2, 3), (0, 1, 2, 3)]
-    found, _, _ = clique_scores(data, AtomResiduals(atoms, data, np.float64), cliques, False)
+    found, _, _ = clique_scores(data, AtomResiduals(atoms, data, np.float64), cliques)
     for clique, value in zip(cliques, found, strict=True):
         gradient = {s: np.zeros(3) for s in product([0, 1], repeat=len(clique))}
         for row, weight, y in zip(atoms.row, atoms.weight, labellings, strict=True):
@@ -183,7 +183,7 @@ def test_complements_are_blind_to_pairs(rng):
     """All mass on the complement of the truth, the printed start, says nothing about any pair of labels."""
     Y = rng.integers(0, 2, size=(20, 4))
     bits = ((1 - Y) << np.arange(4)).sum(axis=1).astype(np.uint64)[:, None]
-    atoms = Atoms(np.arange(20), np.ones(20), bits)
+    atoms = _core.Atoms(np.arange(20), np.ones(20), bits)
     residuals = AtomResiduals(atoms, data_of(rng.normal(size=(20, 3)), Y, 1.0), np.float64)
     R = residuals.panel([(0,), (0, 1), (0, 1, 2)])
     assert np.all(np.abs(R[:, 0]) == 2)
@@ -331,7 +331,7 @@ def test_predictions_are_the_best_of_all_labellings(small, inference):
     signs = np.array(list(product([-1.0, 1.0], repeat=5)))
     characters = np.column_stack([signs[:, list(t)].prod(axis=1) for t in model.subsets_])
     scores = (X @ model.subset_coef_.T + model.subset_intercept_) @ characters.T
-    prediction, exact = model.predict(X, return_exact=True)
+    prediction, exact = model.predict_exact(X)
     best = (signs[scores.argmax(axis=1)] > 0).astype(int)
     np.testing.assert_array_equal(prediction[exact], best[exact])
     np.testing.assert_array_equal(prediction, model.predict(X))
@@ -396,7 +396,7 @@ def test_more_labels_than_a_machine_word(rng):
     model = CliqueClassifier(graph="chow-liu", tol=1e-4, random_state=0).fit(X, Y)
     assert model.certificate_.converged
     assert len(model.cliques_) == 69
-    prediction, exact = model.predict(X, return_exact=True)
+    prediction, exact = model.predict_exact(X)
     assert exact.all()
     np.testing.assert_array_equal(prediction == 1, model.decision_function(X) > 0)
 
