@@ -171,9 +171,7 @@ void bind_clique_inference(nb::module_& m) {
         .def(
             "__init__",
             [](LabelSubsets* self, std::size_t n_labels, const Vector<std::int64_t>& starts,
-               const Vector<std::int32_t>& members) {
-                new (self) LabelSubsets(subsets_of(n_labels, starts, members));
-            },
+               const Vector<std::int32_t>& members) { new (self) LabelSubsets(subsets_of(n_labels, starts, members)); },
             nb::arg("n_labels"), nb::arg("starts").noconvert(), nb::arg("members").noconvert());
     nb::class_<CliqueInference::Part>(m, "Component", "A connected component of the label graph.")
         .def_ro("labels", &CliqueInference::Part::labels)
@@ -183,7 +181,8 @@ void bind_clique_inference(nb::module_& m) {
         .def_ro("y", &Labellings::y, nb::rv_policy::automatic, "rows x labels, 0 or 1")
         .def_ro("value", &Labellings::value, nb::rv_policy::automatic)
         .def_ro("bound", &Labellings::bound, nb::rv_policy::automatic, "no labelling has more")
-        .def_ro("exact", &Labellings::exact, nb::rv_policy::automatic, "whether the labelling is proved to be the best");
+        .def_ro("exact", &Labellings::exact, nb::rv_policy::automatic,
+                "whether the labelling is proved to be the best");
     nb::class_<Sums>(m, "Sums", "Sums over all labellings of every row.")
         .def_ro("log_partition", &Sums::log_partition, nb::rv_policy::automatic)
         .def_ro("moments", &Sums::moments, nb::rv_policy::automatic, "rows x subsets");

@@ -55,8 +55,8 @@ inline void check_label_subsets(const LabelSubsets& subsets) {
         const auto subset = subsets[t];
         if (t < subsets.labels) {
             if (subset.size() != 1 || subset[0] != t)
-                refuse_subset(t, "must be the single label " + std::to_string(t) +
-                                     ": single labels come first, in order");
+                refuse_subset(t,
+                              "must be the single label " + std::to_string(t) + ": single labels come first, in order");
             continue;
         }
         if (subset.size() < 2) refuse_subset(t, "must have two labels or more: the single labels are listed already");

@@ -430,9 +430,7 @@ class CliqueClassifier(MultilabelClassifier):
         graph = self._empty_graph(problem).with_cliques(tuple(column[name] for name in c) for c in self.cliques_)
         budget = int(self.budget) if self.path_ is not None else max(len(self.cliques_), 1)
         state = self._kept_state(problem)
-        certifier = CliqueCertifier(
-            CliqueData(problem, self._constant_feature()), budget, self._softmax_temperature()
-        )
+        certifier = CliqueCertifier(CliqueData(problem, self._constant_feature()), budget, self._softmax_temperature())
         model = CliqueModel(graph, self.clique_shares_, self.subset_coef_, self.subset_intercept_)
         return certifier.bounds(model, None if state is None else state.atoms)
 
@@ -493,9 +491,7 @@ class CliqueClassifier(MultilabelClassifier):
     def _predictor(self) -> CliquePredictor:
         n_labels = len(self.label_names_)
         inference = compiled(n_labels, self.subsets_, self.inference, int(self.treewidth_limit))
-        return CliquePredictor(
-            self.subset_coef_, self.subset_intercept_, inference, n_labels, threads(self.n_jobs)
-        )
+        return CliquePredictor(self.subset_coef_, self.subset_intercept_, inference, n_labels, threads(self.n_jobs))
 
     def _scores(self, X: Any) -> NDArray[Any]:
         return self._predictor().max_marginals(X)

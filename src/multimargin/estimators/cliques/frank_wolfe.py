@@ -69,9 +69,7 @@ class FrankWolfe:
         found = self.native(rows=data.problem.rows, bias=data.bias, step=None, limits=limits, **self._problem(start))
         result = found.result
         work.passes = result.passes
-        return Solution(
-            start.graph, found.eta, found.weights, result.primal, result.dual, result.status, found.atoms
-        )
+        return Solution(start.graph, found.eta, found.weights, result.primal, result.dual, result.status, found.atoms)
 
     def step(
         self, start: Solution, rows: _core.Rows, bias: float, step: _core.ProximalStep, work: Allowance, limits: Any

@@ -172,9 +172,7 @@ def first_shares(eta: NDArray[np.float64], joining: int, budget: int) -> NDArray
 
 def wrong_labels(now: Solution, data: CliqueData) -> float:
     """Share of the known labels of these rows that are predicted wrong; labels are dense a block of rows at a time."""
-    predictor = CliquePredictor(
-        now.coef, now.intercept(data.bias), now.graph.inference, data.n_labels, data.threads
-    )
+    predictor = CliquePredictor(now.coef, now.intercept(data.bias), now.graph.inference, data.n_labels, data.threads)
     labels, wrong, known = data.problem.labels, 0, 0
     for rows, best in predictor.labellings(data.X):
         differs = best.y.astype(bool) != labels.positives[rows].toarray().astype(bool)

@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from multimargin import _core
 from multimargin.errors import InputError
+from multimargin.estimators.contract import row_blocks
 from multimargin.labels import LabelMatrix
 
 __all__ = ["Clique", "CliqueGraph", "candidate_cliques", "chow_liu", "compiled", "label_subsets", "named_cliques"]
@@ -114,12 +115,16 @@ def chow_liu(labels: LabelMatrix, weight: NDArray[Any], usable: NDArray[np.int64
     """Edges of the tree with the largest mutual information between labels (Chow and Liu, 1968)."""
     if len(usable) < 2:
         return []
-    Y = labels.positives[:, usable].toarray().astype(np.float64)
-    known = np.ones_like(Y) if labels.missing is None else 1.0 - labels.missing[:, usable].toarray()
-    weight = np.asarray(weight, dtype=np.float64)[:, None]
-    states = [known - Y, Y]  # absent and present, where known
-    total = np.maximum((known * weight).T @ known, 1e-300)
-    joint = np.array([[(a * weight).T @ b / total for b in states] for a in states])
+    K = len(usable)
+    total, joint = np.zeros((K, K)), np.zeros((2, 2, K, K))
+    for rows in row_blocks(labels.n_samples, 4 * K):
+        Y = labels.positives[rows][:, usable].toarray().astype(np.float64)
+        known = np.ones_like(Y) if labels.missing is None else 1.0 - labels.missing[rows][:, usable].toarray()
+        cost = weight[rows, None]
+        states = [known - Y, Y]  # absent and present, where known
+        total += (known * cost).T @ known
+        joint += np.array([[(a * cost).T @ b for b in states] for a in states])
+    joint /= np.maximum(total, 1e-300)
     first, second = joint.sum(axis=1), joint.sum(axis=0)
     expected = first[:, None] * second[None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
