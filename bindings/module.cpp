@@ -19,6 +19,8 @@ void bind_cuts(nb::module_& m);
 void bind_testing(nb::module_& m);
 void bind_clique_inference(nb::module_& m);
 void bind_cliques(nb::module_& m);
+void bind_testing_inference(nb::module_& m);
+void bind_testing_cliques(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
@@ -39,4 +41,6 @@ NB_MODULE(_core, m) {
     bind_cliques(m);
     nb::module_ testing = m.def_submodule("testing", "What only tests and benchmarks call.");
     bind_testing(testing);
+    bind_testing_inference(testing);
+    bind_testing_cliques(testing);
 }
