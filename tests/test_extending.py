@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import typer
 from estimators import test_contract as contract
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from multimargin import certify, load, save
@@ -16,6 +17,9 @@ from multimargin.cli._app import VERBS, make_app
 from multimargin.estimators import REGISTRY
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import LinearModel, Model
+from multimargin.metrics import _registry
+from multimargin.metrics._pairs import Mean
+from multimargin.metrics._registry import of_labels
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -95,6 +99,49 @@ def test_an_estimator_is_in_the_reference():
     listed = runpy.run_path(str(ROOT / "docs" / "conf.py"))["reference"]()
     assert f"{RidgeToZero.__module__}.RidgeToZero" in listed
     assert "multimargin.LinearM3L" in listed
+
+
+class MostFrequent(Baseline):
+    """Predicts the labels that more than half of the training rows have."""
+
+    share_: NDArray[np.float64]
+
+    def _fit(self, X, Y):
+        return {"share_": np.asarray(Y.mean(axis=0)).ravel()}
+
+    def _scores(self, X):
+        return np.tile(self.share_ - 0.5, (X.shape[0], 1))
+
+
+def test_a_baseline_is_storable_and_in_the_command(problem, tmp_path, monkeypatch):
+    monkeypatch.setitem(baselines.REGISTRY, "most-frequent", MostFrequent)
+    X, Y = problem
+    np.savez(tmp_path / "train.npz", X=X, Y=Y)
+    run = ["fit", str(tmp_path / "train.npz"), "--model", "most-frequent", "--out", str(tmp_path / "m.mm")]
+    result = CliRunner().invoke(make_app(), [*run, "--json"])
+    assert result.exit_code == 0, result.output
+    model = load(tmp_path / "m.mm")
+    np.testing.assert_allclose(model.share_, Y.mean(axis=0))
+    np.testing.assert_array_equal(model.predict(X[:1]), Y.mean(axis=0)[None] > 0.5)
+    assert CliRunner().invoke(make_app(), run).exit_code == 0
+
+
+def test_a_metric_is_in_the_report_the_scorers_and_the_command(problem, tmp_path, monkeypatch):
+    monkeypatch.setattr(_registry, "METRICS", dict(_registry.METRICS))
+
+    @of_labels("predicted-share")
+    def predicted_share(counts, undefined):
+        """Share of the labels that are predicted."""
+        return Mean(float(counts.rows.predicted.sum() / counts.rows.known.sum()))
+
+    X, Y = problem
+    model = LinearM3L().fit(X, Y)
+    assert metrics.scorer("predicted-share")(model, X, Y) == pytest.approx(model.predict(X).mean())
+    assert metrics.report(Y, model.predict(X))["predicted-share"] == pytest.approx(model.predict(X).mean())
+    save(model, tmp_path / "m.mm")
+    np.savez(tmp_path / "test.npz", X=X, Y=Y)
+    result = CliRunner().invoke(make_app(), ["evaluate", str(tmp_path / "m.mm"), str(tmp_path / "test.npz"), "--json"])
+    assert json.loads(result.stdout)["metrics"]["predicted-share"] == pytest.approx(model.predict(X).mean())
 
 
 def test_a_missing_method_is_named(problem):
