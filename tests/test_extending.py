@@ -12,7 +12,8 @@ from estimators import test_contract as contract
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from multimargin import certify, load, save
+from multimargin import LinearM3L, baselines, certify, load, metrics, save
+from multimargin.baselines._base import Baseline
 from multimargin.cli._app import VERBS, make_app
 from multimargin.estimators import REGISTRY
 from multimargin.estimators.certificate import Bounds

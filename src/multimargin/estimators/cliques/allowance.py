@@ -30,7 +30,7 @@ class Allowance:
 
     @classmethod
     def of(cls, problem: Problem, monitor: Monitor, max_iter: int, time_limit: float | None) -> Allowance:
-        """Allowance of a fit that begins."""
+        """Return the allowance of a fit that begins."""
         return cls(problem, monitor, int(max_iter), np.inf if time_limit is None else float(time_limit))
 
     @property

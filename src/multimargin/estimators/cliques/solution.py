@@ -68,7 +68,7 @@ class Solution:
         return np.ascontiguousarray(self.weights[:, :-1])
 
     def intercept(self, bias: float) -> NDArray[np.float64]:
-        """What a constant feature of this value adds to the scores."""
+        """Return what a constant feature of this value adds to the scores."""
         return np.asarray(self.weights[:, -1] * bias)
 
     def largest(self, number: int) -> tuple[tuple[int, ...], ...]:
