@@ -11,6 +11,7 @@ void bind_rank_svm(nb::module_& m);
 void bind_separation(nb::module_& m);
 void bind_gram(nb::module_& m);
 void bind_m3l_kernel(nb::module_& m);
+void bind_kernel_certifier(nb::module_& m);
 void bind_stratify(nb::module_& m);
 void bind_readers(nb::module_& m);
 void bind_submodular(nb::module_& m);
@@ -18,6 +19,8 @@ void bind_cuts(nb::module_& m);
 void bind_testing(nb::module_& m);
 void bind_clique_inference(nb::module_& m);
 void bind_cliques(nb::module_& m);
+void bind_testing_inference(nb::module_& m);
+void bind_testing_cliques(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
@@ -29,6 +32,7 @@ NB_MODULE(_core, m) {
     bind_separation(m);
     bind_gram(m);
     bind_m3l_kernel(m);
+    bind_kernel_certifier(m);
     bind_stratify(m);
     bind_readers(m);
     bind_cuts(m);
@@ -37,4 +41,6 @@ NB_MODULE(_core, m) {
     bind_cliques(m);
     nb::module_ testing = m.def_submodule("testing", "What only tests and benchmarks call.");
     bind_testing(testing);
+    bind_testing_inference(testing);
+    bind_testing_cliques(testing);
 }

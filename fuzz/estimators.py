@@ -185,9 +185,8 @@ def _cliques(rng: np.random.Generator) -> Attack:
     case = random_case(rng, most_rows=30, most_labels=6)
     model = CliqueClassifier(
         **common(rng),
-        graph=str(rng.choice(["learned", "chow-liu", "full", "none"])),
+        graph=[None, "learned", "chow-liu", "full"][rng.integers(4)],
         stopping=str(rng.choice(["significance", "gap", "limit"])),
-        features=str(rng.choice(["indicator", "parity"])),
         max_order=int(rng.integers(2, 4)),
         warm_start=bool(rng.integers(2)),
     )

@@ -70,7 +70,9 @@ def linear_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     primal += (cost * np.maximum(0.0, case.sign * (target - scores))).sum()
     if model._last is None:
         return primal, None
-    beta = np.clip(model._last.state["beta"].astype(float), np.minimum(0, case.sign * cost), np.maximum(0, case.sign * cost))
+    beta = np.clip(
+        model._last.state["beta"].astype(float), np.minimum(0, case.sign * cost), np.maximum(0, case.sign * cost)
+    )
     V = np.column_stack([case.dense, np.full(len(case.dense), bias)]).T @ beta
     return primal, (target * beta).sum() - 0.5 * np.sum(np.square(V @ vectors) * values)
 

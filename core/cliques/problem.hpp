@@ -40,7 +40,7 @@ struct CliqueList {
     std::vector<std::size_t> starts;
     std::vector<std::uint32_t> members;
     std::vector<double> scale;
-    std::size_t budget;  // r
+    std::size_t budget = 0;  // r
 
     std::size_t size() const { return scale.size(); }
     std::span<const std::uint32_t> operator[](std::size_t c) const {

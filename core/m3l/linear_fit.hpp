@@ -239,23 +239,30 @@ class LinearFit {
         if (!p_.prior || which == Problem::alone) {
             const auto alone = alone_cells(which);
             SeparableEngine<X> engine(p_.x, alone ? *alone : cells_, static_cast<T>(p_.bias), limits.threads);
-            return ascend(engine, beta, keep, which, limits, [&](T* weights) {
+            const auto weigh = [&](T* weights) {
+                if (engine.state_is_aside()) return;  // they are the weights already
                 engine.copy_weights(weights);
                 scale_constant(weights, p_.bias);
-            });
+                engine.set_aside_state();
+            };
+            return ascend(engine, beta, keep, which, limits, weigh,
+                          [&](const T* weights) { engine.take_back_state(weights); });
         }
         return with_prior([&](const auto& prior, Index width) {
             CoupledEngine engine(p_.x, cells_, prior, static_cast<T>(p_.bias), p_.cells.targets, limits.threads);
-            return ascend(engine, beta, keep, which, limits, [&](T* weights) {
+            const auto weigh = [&](T* weights) {
                 std::vector<T> state(static_cast<std::size_t>(columns_ * width));
                 engine.copy_state(state.data(), width);
                 p_.products.weigh(state.data(), width, weights);
-            });
+            };
+            return ascend(engine, beta, keep, which, limits, weigh, [](const T*) {});
         });
     }
 
-    template <class Engine, class Weigh>
-    Solution ascend(Engine& engine, const T* beta, bool keep, Problem which, const fit::Limits& limits, Weigh&& weigh) {
+    // weigh(weights): fills in those to return; go_on(weights): called where they are refused on the way.
+    template <class Engine, class Weigh, class GoOn>
+    Solution ascend(Engine& engine, const T* beta, bool keep, Problem which, const fit::Limits& limits, Weigh&& weigh,
+                    GoOn&& go_on) {
         Solution found;
         const auto propose = [&] {
             found.weights.resize(static_cast<std::size_t>(labels_ * columns_));
@@ -268,10 +275,15 @@ class LinearFit {
                 engine.read_beta(i, first, count, out);
             });
         };
+        const Judge judge_on_the_way = [&] {
+            const auto value = judge();
+            if (!value.within(limits.tol)) go_on(found.weights.data());
+            return value;
+        };
         if (beta) engine.start_from(beta, control_);
         const bool coupled = p_.prior && certified;
         AscentPasses passes(engine, rows_, rows_ * labels_, beta && limits.passes_before == 0,
-                            certified ? judge : Judge(), patience(near_ || coupled), limits.seed);
+                            certified ? judge_on_the_way : Judge(), patience(near_ || coupled), limits.seed);
         found.result = fit::run(passes, limits, control_);
         engine.forget_centre();
         Status& status = found.result.status;

@@ -23,7 +23,7 @@ __all__ = ["clique_count", "clique_objective", "clique_recovery", "label_graphs"
 
 GRAPHS: dict[str, dict[str, Any]] = {
     "CGM": {"graph": "learned"},
-    "no edge": {"graph": "none"},
+    "no edge": {"graph": None},
     "full edge": {"graph": "full"},
     "Chow-Liu": {"graph": "chow-liu"},
     "true edges": {},
@@ -35,7 +35,7 @@ GRIDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "CGM with triples": ({"graph": "learned", "max_order": 3}, ("budget", "stopping")),
     "full edge": ({"graph": "full"}, ()),
     "Chow-Liu": ({"graph": "chow-liu"}, ()),
-    "no edge": ({"graph": "none"}, ()),
+    "no edge": ({"graph": None}, ()),
     "full edge, softmax margin": ({"graph": "full", "loss": "softmax-margin"}, ("temperature",)),
     "BR": ({}, ()),
 }
@@ -182,7 +182,7 @@ def _model(name: str, lam: float, params: dict[str, Any], n: int) -> Any:
 
 
 def _clique_model(params: dict[str, Any], lam: float, n: int) -> Any:
-    return make_pipeline(*_scaling(), CliqueClassifier(1.0 / (lam * n), random_state=0, **params))
+    return make_pipeline(*_scaling(), CliqueClassifier(1.0 / (lam * n), tol=0.01, random_state=0, **params))
 
 
 def _scaling() -> tuple[Any, Any]:

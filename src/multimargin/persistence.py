@@ -54,7 +54,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 def storable_classes() -> dict[str, type]:
     """Return the only classes a model file may name, by class name."""
-    from .baselines import OutputKernelLeastSquares, RankSVM
+    from .baselines import REGISTRY as BASELINES
     from .estimators import REGISTRY, Certificate, CliqueCertificate, CliquePath, History
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
@@ -64,8 +64,8 @@ def storable_classes() -> dict[str, type]:
 
     results = (Certificate, CliqueCertificate, CliquePath, History, LabelForm)
     parameters = (LowRankPrior, LabelFrequencies, Polynomial, Cosine, ExpMinusOne, Jaccard)
-    models = (*REGISTRY.values(), ZeroShotClassifier, RankSVM, OutputKernelLeastSquares)
-    return {cls.__name__: cls for cls in (*models, *results, *parameters)}
+    models = [cls for cls in (*REGISTRY.values(), *BASELINES.values()) if cls._storable]
+    return {cls.__name__: cls for cls in (*models, ZeroShotClassifier, *results, *parameters)}
 
 
 def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:

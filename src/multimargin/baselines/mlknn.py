@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from multimargin.baselines._base import Baseline
 from multimargin.errors import InputError
+from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, expect
 
 __all__ = ["MLkNN"]
 
@@ -38,7 +39,7 @@ class MLkNN(Baseline):
     ----------
     log_odds_ : ndarray of shape (n_labels, n_neighbors + 1)
         Log-odds of each label for each number of neighbours that have it.
-    neighbors_ : NearestNeighbors
+    training_rows_ : array or csr matrix of shape (n_samples, n_features)
         Index of the training rows.
     training_labels_ : csr_array of shape (n_samples, n_labels)
         Their labels.
@@ -95,10 +96,23 @@ class MLkNN(Baseline):
         present = has.sum(axis=0)
         prior = np.log(s + present) - np.log(s + n - present)
         log_odds = prior[:, None] + np.log(given[1]) - np.log(given[0])
-        return {"neighbors_": neighbors, "training_labels_": Y, "log_odds_": log_odds}
+        return {"training_rows_": X, "training_labels_": Y, "log_odds_": log_odds}
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        def rows(value: Any, sizes: Sizes) -> None:
+            array_of("rows features", -LARGEST, LARGEST, sparse=True)(value, sizes)
+            expect(sizes["rows"] > self.n_neighbors, f"must have more than {self.n_neighbors} rows")
+
+        return {
+            **super()._fitted_rules(),
+            "training_rows_": rows,
+            "training_labels_": array_of("rows labels", 0, 1, "i8", sparse=True),
+            "log_odds_": array_of(f"labels {int(self.n_neighbors) + 1}"),
+        }
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        counts = _counts(self.neighbors_, self.training_labels_, X)
+        neighbors = NearestNeighbors(n_neighbors=self.n_neighbors).fit(self.training_rows_)
+        counts = _counts(neighbors, self.training_labels_, X)
         return np.asarray(self.log_odds_[np.arange(len(self.log_odds_)), counts])
 
 

@@ -68,6 +68,7 @@ class RAkEL(Baseline):
     [('sun',), ('sea', 'sun')]
     """
 
+    _storable: ClassVar[bool] = False  # its members are any scikit-learn classifiers
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "labelset_size": [Interval(Integral, 1, None, closed="left")],
         "n_models": [Interval(Integral, 1, None, closed="left"), None],

@@ -153,13 +153,15 @@ def _show_result(
 ) -> None:
     from ._output import console, facts_table, print_json
 
-    certificate = dataclasses.asdict(estimator.certificate_)
+    found = getattr(estimator, "certificate_", None)  # a baseline may have none
+    certificate = None if found is None else dataclasses.asdict(found)
+    passes = getattr(estimator, "n_iter_", None)
     result = {
         "model": name,
         **facts,
-        "converged": certificate["converged"],
+        "converged": None if found is None else found.converged,
         "certificate": certificate,
-        "passes": estimator.n_iter_,
+        "passes": passes,
         "seconds": round(seconds, 3),
         "out": None if out is None else str(out),
     }
@@ -170,7 +172,7 @@ def _show_result(
     screen = console()
     screen.print(facts_table({**facts, "model": f"{name}, {_settings(estimator)}"}))
     screen.print()
-    screen.print(facts_table(_certificate_lines(certificate, estimator.n_iter_, seconds)))
+    screen.print(facts_table({**_certificate_lines(certificate, passes), "seconds": f"{seconds:.2f}"}))
     screen.print()
     screen.print(f"model file: {out}" if out else "The model was not kept; give --out FILE to keep it.")
 
@@ -187,7 +189,9 @@ def _settings(estimator: Any) -> str:
     return " ".join(changed)
 
 
-def _certificate_lines(certificate: dict[str, Any], passes: int, seconds: float) -> dict[str, str]:
+def _certificate_lines(certificate: dict[str, Any] | None, passes: int | None) -> dict[str, str]:
+    if certificate is None:
+        return {"certificate": "none: this method minimises nothing that could be bounded"}
     verdict = "proved within tol" if certificate["converged"] else "not within tol"
     return {
         "primal": f"{certificate['primal']:.6g}",
@@ -195,7 +199,6 @@ def _certificate_lines(certificate: dict[str, Any], passes: int, seconds: float)
         "relative gap": f"{certificate['relative_gap']:.1e} ({verdict})",
         "exact oracle calls": f"{certificate['oracle_exact']:.0%}",
         "passes": str(passes),
-        "seconds": f"{seconds:.2f}",
     }
 
 

@@ -161,6 +161,12 @@ class WarmStart:
 class MultilabelPredictor(ClassifierMixin, BaseEstimator):
     """Labels in any form in, the same form out. A subclass provides ``fit`` and ``_scores``."""
 
+    _storable: ClassVar[bool] = True
+    """Whether model files can hold it: fitted attributes are numbers, names and arrays."""
+
+    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"feature_names_in_"})
+    """Fitted attributes that a model may lack."""
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -303,6 +309,22 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         msg = f"{type(self).__name__} has no _scores(X), which returns an array of shape (n_samples, n_labels)."
         raise TypeError(msg)
 
+    def _fitted_rules(self) -> dict[str, Rule]:
+        """Rules of the fitted attributes, to which model files are held (multimargin.fitted_rules)."""
+        column = getattr(getattr(self, "label_form_", None), "kind", None) == "column"
+
+        def form(value: Any, sizes: Sizes) -> None:
+            expect(type(value) is LabelForm, "must be a LabelForm")
+            expect(not column or sizes["labels"] == 1, "is that of one label")
+
+        return {
+            "n_features_in_": count(1, "features"),
+            "feature_names_in_": feature_names,
+            "label_names_": names("labels"),
+            "label_form_": form,
+            "classes_": names("classes", high=2) if column else names("labels"),
+        }
+
     def _read_X(self, X: Any) -> tuple[Any, dict[str, Any]]:
         """Training rows, checked, and the attributes that say what their columns are."""
         reader = copy(self)  # scikit-learn's validate_data writes to it
@@ -334,9 +356,6 @@ class MultilabelClassifier(MultilabelPredictor):
 
     _weighs_cells: ClassVar[bool] = True
     """Whether single cells of Y can be weighted: 2-D ``sample_weight``, ``class_weight``."""
-
-    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"feature_names_in_"})
-    """Fitted attributes that a model may lack."""
 
     _last: WarmStart | None = None
 
@@ -516,23 +535,12 @@ class MultilabelClassifier(MultilabelPredictor):
         return None if self._last is None or self._last.shape != problem.shape else self._last.state
 
     def _fitted_rules(self) -> dict[str, Rule]:
-        """Rules of the fitted attributes, to which model files are held (multimargin.fitted_rules)."""
-        column = getattr(getattr(self, "label_form_", None), "kind", None) == "column"
-
-        def form(value: Any, sizes: Sizes) -> None:
-            expect(type(value) is LabelForm, "must be a LabelForm")
-            expect(not column or sizes["labels"] == 1, "is that of one label")
-
         def constant(value: Any, sizes: Sizes) -> None:
             names("constant", low=0)(value, sizes)
             expect(set(value.tolist()) <= set(self.label_names_.tolist()), "must be labels")
 
         return {
-            "n_features_in_": count(1, "features"),
-            "feature_names_in_": feature_names,
-            "label_names_": names("labels"),
-            "label_form_": form,
-            "classes_": names("classes", high=2) if column else names("labels"),
+            **super()._fitted_rules(),
             "constant_labels_": constant,
             "certificate_": exactly(Certificate),
             "history_": exactly(History),

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from multimargin import _core
+from multimargin._core import Status
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
-from multimargin.estimators.cliques.certifier import CliqueCertifier
+from multimargin.estimators.cliques.allowance import Allowance
+from multimargin.estimators.cliques.certifier import CliqueCertifier, CliqueModel
 from multimargin.estimators.cliques.data import CliqueData
-from multimargin.estimators.cliques.frank_wolfe import Active, FrankWolfe, Work, warn_of_scale
-from multimargin.estimators.cliques.generation import Generation, with_active, without_small, wrong_labels
+from multimargin.estimators.cliques.description import fitted_attributes, networkx_graph
+from multimargin.estimators.cliques.generation import GraphRules
 from multimargin.estimators.cliques.graph import (
     Clique,
     CliqueGraph,
@@ -31,25 +29,28 @@ from multimargin.estimators.cliques.graph import (
     compiled,
     named_cliques,
 )
-from multimargin.estimators.cliques.results import (
-    CliqueCertificate,
-    CliquePath,
-    CliqueSolution,
-    ending_with,
-    networkx_graph,
+from multimargin.estimators.cliques.learning import held_out_rows
+from multimargin.estimators.cliques.prediction import CliquePredictor
+from multimargin.estimators.cliques.results import CliqueBounds, CliqueCertificate, CliquePath
+from multimargin.estimators.cliques.short_rows import warn_of_scale
+from multimargin.estimators.cliques.solution import Solution
+from multimargin.estimators.cliques.training import CliqueTask, check_sums, train
+from multimargin.estimators.contract import (
+    Interval,
+    Model,
+    MultilabelClassifier,
+    Problem,
+    StrOptions,
+    WarmStart,
+    threads,
 )
-from multimargin.estimators.cliques.scores import Atoms
-from multimargin.estimators.cliques.softmax_margin import SoftmaxMargin
-from multimargin.estimators.contract import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
 from multimargin.estimators.monitor import Monitor
+from multimargin.fitted_rules import Rule, Sizes, array_of, exactly, expect
 from multimargin.labels import write_labels
-from multimargin.model_selection import MultilabelStratifiedShuffleSplit
 
 __all__ = ["CliqueCertificate", "CliqueClassifier", "CliquePath"]
 
 MOST_EXHAUSTIVE_LABELS = 20
-MOST_CORRECTIONS = 3
-"""So often training goes on where the certifier does not confirm what the solver found."""
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -87,10 +88,10 @@ class CliqueClassifier(MultilabelClassifier):
     ----------
     C : float, default=1.0
         Weight of the losses. Larger values fit the training labels harder.
-    graph : {"learned", "chow-liu", "full", "none"} or list of cliques, default="learned"
+    graph : {"learned", "chow-liu", "full"}, list of cliques or None, default="learned"
         Which labels form cliques. ``"chow-liu"`` is the tree with the largest mutual information, ``"full"`` all
-        pairs, ``"none"`` leaves the labels independent given x. A list names the labels of each clique. Fixed graphs
-        have no budget: the norm is the plain sum of squares.
+        pairs, None leaves the labels independent given x. A list names the labels of each clique. Fixed graphs have no
+        budget: the norm is the plain sum of squares.
     budget : int, default=2
         r in the objective of a learned graph. Smaller values concentrate the model on fewer cliques.
     max_cliques : int, default=None
@@ -100,22 +101,18 @@ class CliqueClassifier(MultilabelClassifier):
         and cliques of four or more, candidates grow out of the cliques in the model.
     stopping : {"significance", "validation", "gap", "limit"}, default="significance"
         When a learned graph is complete: when no candidate passes a test of significance; when the loss on rows held
-        out does not improve any more (the model is then trained on all rows with the best number of cliques); when
-        the duality gap over all candidates is at most ``tol``; or at ``max_cliques``.
+        out has not improved for three rounds (the model is then trained on all rows with the best number of cliques);
+        when the duality gap over all candidates is at most ``tol``; or at ``max_cliques``.
     significance : float, default=0.01
         Level of the test, shared between all candidates. The labellings in the test depend on the same data, so the
         level is a guide, not a guarantee.
     validation_fraction : float, default=0.2
         Share of the rows held out with ``stopping="validation"``.
-    patience : int, default=3
-        Rounds without improvement after which ``stopping="validation"`` ends.
     batch : int, default=None
         Cliques added in a round; None stands for ``max(budget, n_labels // 10)``.
     prune : float, default=0.05
         Learned cliques whose :math:`\eta` is below this part of the largest are removed at the end. Use 0.15 to read
         the graph rather than to predict.
-    features : {"indicator", "parity"}, default="indicator"
-        What the weights of a clique depend on: all its joint states, as in the paper, or their parity alone.
     loss : {"hinge", "softmax-margin"}, default="hinge"
         The softmax margin replaces the maximum by :math:`\mu \log \sum_y \exp(\cdot / \mu)`, with the ``temperature``
         :math:`\mu`; it gives probabilities. The graph is learned with the hinge loss all the same.
@@ -129,7 +126,7 @@ class CliqueClassifier(MultilabelClassifier):
         Whether to append a constant feature. Its weights are regularised like the others.
     intercept_scaling : float, default=1.0
         Value of the constant feature.
-    tol : float, default=0.01
+    tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=5000
         Largest number of passes over the data, of all rounds together.
@@ -210,23 +207,19 @@ class CliqueClassifier(MultilabelClassifier):
     _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{k: v for k, v in MultilabelClassifier._parameter_constraints.items() if k != "class_weight"},
-        "graph": [StrOptions({"learned", "chow-liu", "full", "none"}), list, tuple],
+        "graph": [StrOptions({"learned", "chow-liu", "full"}), list, tuple, None],
         "budget": [Interval(Integral, 1, None, closed="left")],
         "max_cliques": [Interval(Integral, 0, None, closed="left"), None],
         "max_order": [Interval(Integral, 2, 8, closed="both")],
         "stopping": [StrOptions({"significance", "validation", "gap", "limit"})],
         "significance": [Interval(Real, 0, 1, closed="neither")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "patience": [Interval(Integral, 1, None, closed="left")],
         "batch": [Interval(Integral, 1, None, closed="left"), None],
         "prune": [Interval(Real, 0, 1, closed="left")],
-        "features": [StrOptions({"indicator", "parity"})],
         "loss": [StrOptions({"hinge", "softmax-margin"})],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "inference": [StrOptions({"auto", "elimination", "exhaustive", "mplp", "branch-and-bound"})],
         "treewidth_limit": [Interval(Integral, 1, 24, closed="both")],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
     }
 
     certificate_: CliqueCertificate
@@ -251,17 +244,15 @@ class CliqueClassifier(MultilabelClassifier):
         stopping: str = "significance",
         significance: float = 0.01,
         validation_fraction: float = 0.2,
-        patience: int = 3,
         batch: int | None = None,
         prune: float = 0.05,
-        features: str = "indicator",
         loss: str = "hinge",
         temperature: float = 1.0,
         inference: str = "auto",
         treewidth_limit: int = 12,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
-        tol: float = 0.01,
+        tol: float = 1e-3,
         max_iter: int = 5000,
         time_limit: float | None = None,
         n_jobs: int | None = None,
@@ -278,10 +269,8 @@ class CliqueClassifier(MultilabelClassifier):
         self.stopping = stopping
         self.significance = significance
         self.validation_fraction = validation_fraction
-        self.patience = patience
         self.batch = batch
         self.prune = prune
-        self.features = features
         self.loss = loss
         self.temperature = temperature
         self.inference = inference
@@ -297,26 +286,23 @@ class CliqueClassifier(MultilabelClassifier):
         self.warm_start = warm_start
         self.callback = callback
 
-    def predict(self, X: Any, return_exact: bool = False) -> Any:
-        """Predicted labels, in the form in which Y was given to :meth:`fit`.
+    def predict_exact(self, X: Any) -> tuple[Any, NDArray[np.bool_]]:
+        """Predicted labels as by :meth:`predict`, and of which rows they are proved to have the largest score.
 
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-        return_exact : bool, default=False
-            Whether to return, too, of which rows the prediction is proved to have the largest score.
 
         Returns
         -------
-        ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
+        labels : ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
+            In the form in which Y was given to :meth:`fit`.
         exact : ndarray of shape (n_samples,), dtype bool
-            Only with ``return_exact=True``.
+            False where a search was cut short: another labelling may have a larger score.
         """
-        if not return_exact:
-            return super().predict(X)
         check_is_fitted(self)
         index = getattr(X, "index", None)
-        positives, exact = self._best_labellings(self._check_X(X))
+        positives, exact = self._predictor().positives(self._check_X(X))
         return write_labels(positives, self.label_form_, self.label_names_, self.classes_, index), exact
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -333,12 +319,7 @@ class CliqueClassifier(MultilabelClassifier):
             Of shape (n_samples, 2), one column per class, if the model was trained on a 1-D y.
         """
         check_is_fitted(self)
-        X = self._check_X(X)
-        inference = self._inference()
-        probability = np.empty((X.shape[0], len(self.label_names_)))
-        for rows in row_blocks(X.shape[0], len(self.subsets_)):
-            _, moments = inference.log_partition(self._subset_scores(X[rows]) / self.temperature, self._threads())
-            probability[rows] = 0.5 * (1.0 + moments[:, : probability.shape[1]])
+        probability = self._predictor().probabilities(self._check_X(X), float(self.temperature))
         if self.label_form_.kind == "column":
             return np.column_stack([1.0 - probability[:, 0], probability[:, 0]])
         return probability
@@ -359,35 +340,43 @@ class CliqueClassifier(MultilabelClassifier):
         check_is_fitted(self)
         return networkx_graph(self.label_names_, self.cliques_, self.clique_weights_, self.clique_couplings_)
 
-    def _check_problem(self, problem: Problem) -> None:
-        K = problem.labels.n_labels
-        self._fixed = self._fixed_cliques(problem)
-        if self.inference == "exhaustive" and K > MOST_EXHAUSTIVE_LABELS:
+    def _prepare(self, problem: Problem) -> CliqueTask:
+        self._check_sizes(*problem.shape)
+        cliques = self._given_cliques(problem)
+        data = CliqueData(problem, self._constant_feature())
+        task = CliqueTask(
+            data=data,
+            graph=self._empty_graph(problem).with_cliques(cliques or ()),
+            rules=self._graph_rules(problem) if cliques is None else None,
+            temperature=self._softmax_temperature(),
+            tol=float(self.tol),
+        )
+        if task.rules is None and task.temperature is not None:
+            check_sums(task.graph)
+        else:
+            warn_of_scale(data, float(self.C), int(self.max_iter))
+        return task
+
+    def _check_sizes(self, n: int, n_labels: int) -> None:
+        if self.inference == "exhaustive" and n_labels > MOST_EXHAUSTIVE_LABELS:
             msg = (
-                f"inference='exhaustive' takes at most {MOST_EXHAUSTIVE_LABELS} labels; Y has {K}. Use "
+                f"inference='exhaustive' takes at most {MOST_EXHAUSTIVE_LABELS} labels; Y has {n_labels}. Use "
                 "inference='auto', which is exact wherever the graph allows it."
             )
             raise InputError(msg)
-        n = problem.labels.n_samples
-        if self._fixed is None and self.stopping == "validation" and not 0 < self._held_out(n) < n:
+        held_out = held_out_rows(float(self.validation_fraction), n)
+        if self.graph == "learned" and self.stopping == "validation" and not 0 < held_out < n:
             msg = (
                 f"stopping='validation' needs rows to train on and rows to hold out: validation_fraction="
                 f"{self.validation_fraction} of {n} rows leaves none for one of them. Change it, give more rows, or "
                 "use stopping='significance'."
             )
             raise InputError(msg)
-        if self.loss == "softmax-margin" and self._fixed is not None:
-            self._check_sums(CliqueGraph(K, tuple(self._fixed), self.features == "parity"))
-        last = getattr(self, "_last", None)
-        if self.warm_start and last is not None and last[0] != problem.labels.positives.shape:
-            msg = (
-                f"warm_start=True continues on the same rows and labels: the last fit had shape {last[0]}, this one "
-                f"has {problem.labels.positives.shape}. Set warm_start=False, or fit a clone."
-            )
-            raise InputError(msg)
 
-    def _fixed_cliques(self, problem: Problem) -> list[Clique] | None:
+    def _given_cliques(self, problem: Problem) -> list[Clique] | None:
         """Cliques of a graph that is not learned."""
+        if self.graph is None:
+            return []
         usable = np.flatnonzero(~problem.constant)
         if not isinstance(self.graph, str):
             return named_cliques(self.graph, problem.labels)
@@ -395,173 +384,64 @@ class CliqueClassifier(MultilabelClassifier):
             return chow_liu(problem.labels, problem.costs.row, usable)
         if self.graph == "full":
             return candidate_cliques(usable, [], 2, np.random.default_rng(problem.seed))
-        return [] if self.graph == "none" else None
+        return None
 
-    def _check_sums(self, graph: CliqueGraph) -> None:
-        inference = graph.inference(self.inference, int(self.treewidth_limit))
-        if not inference.has_sums:
-            msg = (
-                f"loss='softmax-margin' sums over labellings, which needs a treewidth of at most treewidth_limit="
-                f"{self.treewidth_limit}; this graph has {inference.treewidth}. Allow fewer cliques (max_cliques), "
-                "give a sparser graph, or raise treewidth_limit."
-            )
-            raise InputError(msg)
-
-    def _solve(self, problem: Problem, monitor: Monitor) -> CliqueSolution:
-        fixed = self._fixed
-        del self._fixed
-        data = CliqueData.of(problem, self._bias())
-        if fixed is None or self.loss == "hinge":
-            warn_of_scale(data, float(self.C), int(self.max_iter))
-        work = Work(monitor, int(self.max_iter), np.inf if self.time_limit is None else float(self.time_limit))
-        last = self._last_solution(data)
-        self.path_ = None
-        generation = None
-        if fixed is None:
-            generation, active = self._learn(problem, data, work, last)
-            solver = self._last_solver(data, problem, int(self.budget))
-        else:
-            graph = CliqueGraph(data.n_labels, tuple(fixed), self.features == "parity")
-            solver = self._last_solver(data, problem, max(len(fixed), 1))
-            active = solver.solve(graph, np.ones(len(fixed)), last, self.tol, work)
-        for correction in range(1, MOST_CORRECTIONS + 2):
-            self._keep(data, active)
-            bounds = self._certify(data, active.start)
-            if bounds.within(self.tol) or work.exhausted is not None or correction > MOST_CORRECTIONS:
-                break
-            active = solver.solve(active.graph, active.eta, active, self.tol / 4**correction, work)
-        self._describe(problem, data, active)
-        global_dual = np.nan
-        if generation is not None and active.start is not None:
-            candidates = with_active(generation.candidates(active), active)
-            global_dual = self._certifier(data).dual(active.start, candidates)
-        status = work.exhausted or active.status
-        dual = np.nan if bounds.dual is None else bounds.dual
-        return CliqueSolution(bounds.primal, dual, work.passes, status, bounds.oracle_exact, global_dual)
-
-    def _bounds(self, problem: Problem) -> Bounds:
-        data = CliqueData.of(problem, self._bias())
-        shape, last = getattr(self, "_last", None) or (None, None)
-        return self._certify(data, last.start if last and shape == problem.labels.positives.shape else None)
-
-    def _certify(self, data: CliqueData, atoms: Atoms | None) -> Bounds:
-        certifier = self._certifier(data)
-        if self.loss == "softmax-margin":
-            return certifier.softmax(self.subset_coef_, self.subset_intercept_, float(self.temperature))
-        return certifier.hinge(self.subset_coef_, self.subset_intercept_, atoms)
-
-    def _certifier(self, data: CliqueData) -> CliqueCertifier:
-        """Certifier of the fitted attributes."""
-        column = {name: k for k, name in enumerate(data.labels.names.tolist())}
-        cliques = tuple(tuple(column[name] for name in clique) for clique in self.cliques_)
-        graph = CliqueGraph(data.n_labels, cliques, self.features == "parity")
-        budget = int(self.budget) if self.path_ is not None else max(len(cliques), 1)
-        inference = graph.inference(self.inference, int(self.treewidth_limit))
-        return CliqueCertifier(data, graph, self.clique_shares_, budget, inference)
-
-    def _learn(self, problem: Problem, data: CliqueData, work: Work, last: Active | None) -> tuple[Generation, Active]:
-        generation = self._generation(problem, data, None)
-        if self.stopping == "validation":
-            Y = problem.labels.positives
-            split = MultilabelStratifiedShuffleSplit(1, test_size=self._held_out(Y.shape[0]), random_state=problem.seed)
-            rows, held_out = next(split.split(Y, Y))
-            part = problem.part(rows)
-            trial = self._generation(part, CliqueData.of(part, data.bias), problem.part(held_out))
-            _, best = trial.run(work, None)
-            self.path_ = CliquePath.of(trial.rounds)
-            active = replace(best, start=None)  # the best graph, to be trained on all rows
-            work.grant_last_pass()
-        else:
-            active, _ = generation.run(work, last)
-            self.path_ = CliquePath.of(generation.rounds)
-        if active.start is None or work.exhausted is None:
-            active = self._finish(generation, active, work)
-        if self.loss == "softmax-margin":
-            self._check_sums(active.graph)
-            solver = self._last_solver(data, problem, int(self.budget))
-            active = solver.solve(active.graph, active.eta, active, self.tol, work)
-        return generation, active
-
-    def _generation(self, training: Problem, data: CliqueData, held_out: Problem | None) -> Generation:
-        return Generation(
-            data=data,
-            solver=self._frank_wolfe(data, training, int(self.budget)),
-            budget=int(self.budget),
-            batch=int(self.batch or max(self.budget, data.n_labels // 10)),
-            max_cliques=int(max(45, 2 * data.n_labels) if self.max_cliques is None else self.max_cliques),
+    def _graph_rules(self, problem: Problem) -> GraphRules:
+        n_labels, budget = problem.labels.n_labels, int(self.budget)
+        return GraphRules(
+            budget=budget,
+            batch=int(self.batch or max(budget, n_labels // 10)),
+            max_cliques=int(max(45, 2 * n_labels) if self.max_cliques is None else self.max_cliques),
             max_order=int(self.max_order),
-            parity=self.features == "parity",
-            rule="limit" if self.stopping == "validation" else self.stopping,
-            level=float(self.significance),
+            stopping=self.stopping,
+            significance=float(self.significance),
+            validation_fraction=float(self.validation_fraction),
+            prune=float(self.prune),
             tol=float(self.tol),
-            measure=lambda active: self._wrong_labels(active, training, held_out),
-            patience=None if held_out is None else int(self.patience),
         )
 
-    def _finish(self, generation: Generation, active: Active, work: Work) -> Active:
-        """Solve to ``tol``, without the cliques that hardly matter."""
-        solver = generation.solver
-        if self.stopping == "gap":
-            return active
-        active = solver.solve(active.graph, active.eta, active, self.tol, work)
-        kept = without_small(active, float(self.prune))
-        if len(kept.cliques) < len(active.graph.cliques) and work.exhausted is None:
-            share = dict(zip(active.graph.cliques, active.eta, strict=True))
-            eta = np.array([share[c] for c in kept.cliques])
-            active = solver.solve(kept, eta, active, self.tol, work)
-        return active
+    def _empty_graph(self, problem: Problem) -> CliqueGraph:
+        return CliqueGraph(problem.labels.n_labels, (), self.inference, int(self.treewidth_limit))
 
-    def _frank_wolfe(self, data: CliqueData, problem: Problem, budget: int) -> FrankWolfe:
-        return FrankWolfe(data, problem.rows(), budget, self.inference, int(self.treewidth_limit))
+    def _softmax_temperature(self) -> float | None:
+        return float(self.temperature) if self.loss == "softmax-margin" else None
 
-    def _last_solver(self, data: CliqueData, problem: Problem, budget: int) -> FrankWolfe | SoftmaxMargin:
-        """Solver of the problem whose solution is returned."""
-        if self.loss == "softmax-margin":
-            return SoftmaxMargin(data, float(self.temperature), self.inference, int(self.treewidth_limit))
-        return self._frank_wolfe(data, problem, budget)
+    def _solve(self, task: CliqueTask, last: WarmStart | None, monitor: Monitor) -> Model:
+        work = Allowance.of(task.data.problem, monitor, self.max_iter, self.time_limit)
+        trained = train(task, None if last is None else self._start(task, last.state), work)
+        solution = trained.solution
+        return Model(
+            fitted=fitted_attributes(solution, task.data, trained.path),
+            bounds=trained.bounds,
+            passes=work.passes,
+            status=work.exhausted or solution.status,
+            state=solution,
+        )
 
-    def _last_solution(self, data: CliqueData) -> Active | None:
-        """Where a warm start begins."""
-        kept = getattr(self, "_last", None)
-        if not self.warm_start or kept is None:
-            return None
-        last: Active = kept[1]
-        cliques = last.graph.cliques
-        if self.max_cliques is not None and len(cliques) > self.max_cliques:
-            largest = np.sort(np.argsort(-last.eta, kind="stable")[: self.max_cliques])
-            cliques = tuple(cliques[k] for k in largest)
-        graph = CliqueGraph(data.n_labels, cliques, self.features == "parity")
-        share = dict(zip(last.graph.cliques, last.eta, strict=True))
-        return replace(last, graph=graph, eta=np.array([share[c] for c in cliques]))
+    def _start(self, task: CliqueTask, last: Solution) -> Solution:
+        """Where a warm start begins: at the last solution, with as many of its cliques as are allowed."""
+        cliques = last.graph.cliques if self.max_cliques is None else last.largest(int(self.max_cliques))
+        share = last.share
+        eta = np.array([share[c] for c in cliques])
+        return Solution.start(task.graph.with_cliques(cliques), eta, last, task.data.X.shape[1] + 1)
 
-    def _keep(self, data: CliqueData, active: Active) -> None:
-        names = data.labels.names.tolist()
-        self.subsets_ = list(active.graph.subsets)
-        self.subset_coef_ = np.ascontiguousarray(active.weights[:, :-1])
-        self.subset_intercept_ = active.weights[:, -1] * data.bias
-        self.cliques_ = [tuple(names[k] for k in clique) for clique in active.graph.cliques]
-        self.clique_shares_ = active.eta
+    def _bounds(self, problem: Problem) -> Bounds:
+        column = {name: k for k, name in enumerate(problem.labels.names.tolist())}
+        graph = self._empty_graph(problem).with_cliques(tuple(column[name] for name in c) for c in self.cliques_)
+        budget = int(self.budget) if self.path_ is not None else max(len(self.cliques_), 1)
+        state = self._kept_state(problem)
+        certifier = CliqueCertifier(CliqueData(problem, self._constant_feature()), budget, self._softmax_temperature())
+        model = CliqueModel(graph, self.clique_shares_, self.subset_coef_, self.subset_intercept_)
+        return certifier.bounds(model, None if state is None else state.atoms)
 
-    def _describe(self, problem: Problem, data: CliqueData, active: Active) -> None:
-        """Keep what tells of the cliques, and where a warm start begins."""
-        graph = active.graph
-        self.clique_weights_ = graph.norms(active.weights, active.eta)
-        own = [graph.positions[c] for c in graph.cliques]
-        couplings = safe_sparse_dot(data.X, self.subset_coef_[own].T, dense_output=True) + self.subset_intercept_[own]
-        self.clique_couplings_, self.clique_coupling_spreads_ = couplings.mean(axis=0), couplings.std(axis=0)
-        self._last = (problem.labels.positives.shape, active) if self.warm_start else None
+    def _certificate(self, model: Model) -> CliqueCertificate:
+        assert isinstance(model.bounds, CliqueBounds)
+        return CliqueCertificate.of_bounds(model.bounds, self.tol, self.stopping == "gap")
 
-    def _finish_fit(self, problem: Problem, monitor: Monitor, solution: Solution) -> None:
-        super()._finish_fit(problem, monitor, solution)
-        self.history_ = ending_with(self.history_, solution, monitor.elapsed)
-
-    def _certificate(self, solution: Solution) -> CliqueCertificate:
-        return CliqueCertificate.of_solution(solution, self.tol, self.stopping == "gap")
-
-    def _warn_unless_converged(self, solution: Solution) -> None:
+    def _warn_unless_converged(self, model: Model) -> None:
         certificate = self.certificate_
-        if certificate.converged or solution.status == "stopped" or certificate.relative_gap > self.tol:
-            super()._warn_unless_converged(solution)
+        if certificate.converged or model.status == Status.stopped or certificate.relative_gap > self.tol:
+            super()._warn_unless_converged(model)
             return
         warnings.warn(
             f"CliqueClassifier solved the problem for the cliques in the model ({len(self.cliques_)}), yet over all "
@@ -572,48 +452,49 @@ class CliqueClassifier(MultilabelClassifier):
             stacklevel=3,
         )
 
-    def _held_out(self, n_rows: int) -> int:
-        return round(float(self.validation_fraction) * n_rows)
-
-    def _bias(self) -> float:
-        return float(self.intercept_scaling) if self.fit_intercept else 0.0
-
-    def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
+    def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         columns = np.flatnonzero(constant)
-        self.subset_coef_[columns] = 0.0
-        self.subset_intercept_[columns] = 0.5 * value[columns]
+        fitted["subset_coef_"][columns] = 0.0
+        fitted["subset_intercept_"][columns] = 0.5 * value[columns]
 
-    def _threads(self) -> int:
-        return int(effective_n_jobs(self.n_jobs))
+    def _fitted_rules(self) -> dict[str, Rule]:
+        def subsets(value: Any, sizes: Sizes) -> None:
+            expect(isinstance(value, list) and all(isinstance(t, tuple) for t in value), "must be a list of tuples")
+            expect(all(isinstance(k, Integral) for t in value for k in t), "must hold label columns")
+            compiled(sizes["labels"], value, self.inference, int(self.treewidth_limit))  # refuses all that is unsound
+            sizes["subsets"] = len(value)
 
-    def _inference(self) -> _core.CliqueInference:
-        return compiled(len(self.label_names_), self.subsets_, self.inference, int(self.treewidth_limit))
+        def cliques(value: Any, sizes: Sizes) -> None:
+            names = set(self.label_names_.tolist())
+            known = isinstance(value, list) and all(isinstance(c, tuple) and names.issuperset(c) for c in value)
+            expect(known, "must be a list of tuples of labels")
+            sizes["cliques"] = len(value)
 
-    def _subset_scores(self, X: Any) -> NDArray[np.float64]:
-        scores = safe_sparse_dot(X, self.subset_coef_.T, dense_output=True) + self.subset_intercept_
-        return np.ascontiguousarray(scores, dtype=np.float64)
+        def path(value: Any, sizes: Sizes) -> None:
+            if value is not None:
+                exactly(CliquePath)(value, sizes)
+
+        return {
+            **super()._fitted_rules(),
+            "subsets_": subsets,
+            "subset_coef_": array_of("subsets features"),
+            "subset_intercept_": array_of("subsets"),
+            "cliques_": cliques,
+            "clique_weights_": array_of("cliques"),
+            "clique_shares_": array_of("cliques"),
+            "clique_couplings_": array_of("cliques"),
+            "clique_coupling_spreads_": array_of("cliques"),
+            "path_": path,
+            "certificate_": exactly(CliqueCertificate),
+        }
+
+    def _predictor(self) -> CliquePredictor:
+        n_labels = len(self.label_names_)
+        inference = compiled(n_labels, self.subsets_, self.inference, int(self.treewidth_limit))
+        return CliquePredictor(self.subset_coef_, self.subset_intercept_, inference, n_labels, threads(self.n_jobs))
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        inference = self._inference()
-        scores = np.empty((X.shape[0], len(self.label_names_)))
-        for rows in row_blocks(X.shape[0], len(self.subsets_)):
-            scores[rows] = inference.max_marginals(self._subset_scores(X[rows]), self._threads())
-        return scores
+        return self._predictor().max_marginals(X)
 
     def _positives(self, X: Any, scores: NDArray[Any] | None = None) -> sp.csr_array:
-        return self._best_labellings(X)[0]
-
-    def _best_labellings(self, X: Any) -> tuple[sp.csr_array, NDArray[np.bool_]]:
-        inference = self._inference()
-        blocks, exact = [], []
-        for rows in row_blocks(X.shape[0], len(self.subsets_)):
-            y, _, _, proved = inference.maximize(self._subset_scores(X[rows]), self._threads())
-            blocks.append(sp.csr_array(y.astype(bool)))
-            exact.append(proved)
-        return sp.csr_array(sp.vstack(blocks, format="csr")), np.concatenate(exact)
-
-    def _wrong_labels(self, active: Active, training: Problem, held_out: Problem | None) -> tuple[float, float]:
-        """Share of wrong labels on the rows trained on, and on the rows held out."""
-        inference = active.graph.inference(self.inference, int(self.treewidth_limit))
-        seen = wrong_labels(active, training, self._bias(), inference)
-        return seen, np.nan if held_out is None else wrong_labels(active, held_out, self._bias(), inference)
+        return self._predictor().positives(X)[0]

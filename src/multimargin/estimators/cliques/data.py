@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,57 +15,54 @@ from sklearn.utils.extmath import safe_sparse_dot
 from multimargin import _core
 from multimargin.estimators.cliques.graph import Clique
 from multimargin.estimators.contract import Problem
-from multimargin.labels import LabelMatrix
 
 __all__ = ["AugmentedRows", "CliqueData", "characters"]
 
 
 @dataclass(frozen=True)
 class CliqueData:
-    """Training data as the clique solvers and their certifier need it; costs in double, constant labels left out."""
+    """A problem as the clique solvers and their certifier see it; ``bias`` is the value of the constant feature."""
 
-    X: Any
+    problem: Problem
     bias: float
-    n_labels: int
-    labels: LabelMatrix
-    cost: NDArray[np.float64]
-    constant: NDArray[np.bool_]
-    native_labels: _core.CliqueLabels
-    threads: int
-    seed: int
 
-    @classmethod
-    def of(cls, problem: Problem, bias: float) -> CliqueData:
-        """Prepare a problem."""
-        cost = problem.exact_costs.row
-        return cls(
-            X=problem.X,
-            bias=bias,
-            n_labels=problem.labels.n_labels,
-            labels=problem.labels,
-            cost=cost,
-            constant=problem.constant,
-            native_labels=_core.CliqueLabels(
-                positives=problem.positives(),
-                missing=problem.missing(),
-                left_out=problem.constant.astype(np.uint8),
-                cost=cost,
-            ),
-            threads=problem.n_jobs,
-            seed=problem.seed,
-        )
+    @property
+    def X(self) -> Any:
+        """The rows."""
+        return self.problem.X
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels, those left out included."""
+        return self.problem.labels.n_labels
+
+    @property
+    def cost(self) -> NDArray[np.float64]:
+        """Cost of each row: C times its weight."""
+        return self.problem.costs.row
+
+    @property
+    def threads(self) -> int:
+        """Threads to use."""
+        return self.problem.n_jobs
+
+    @cached_property
+    def bits(self) -> _core.LabelBits:
+        """Labels and costs for the native core."""
+        return _core.LabelBits(self.problem.cells)
 
     @property
     def usable(self) -> NDArray[np.int64]:
         """Labels that are not left out."""
-        return np.flatnonzero(~self.constant)
+        return np.flatnonzero(~self.problem.constant)
 
     def signs(self, rows: slice) -> NDArray[np.float64]:
         """1 for the labels present in a row, -1 for those absent, 0 for those unknown or left out."""
-        signs = np.where(self.labels.positives[rows].toarray(), 1.0, -1.0)
-        if self.labels.missing is not None:
-            signs[self.labels.missing[rows].toarray().astype(bool)] = 0.0
-        signs[:, self.constant] = 0.0
+        labels = self.problem.labels
+        signs = np.where(labels.positives[rows].toarray(), 1.0, -1.0)
+        if labels.missing is not None:
+            signs[labels.missing[rows].toarray().astype(bool)] = 0.0
+        signs[:, self.problem.constant] = 0.0
         return signs
 
 
@@ -134,9 +132,9 @@ class AugmentedRows:
     ) -> tuple[float, float, NDArray[np.float64]]:
         """Softmax margin of the rows; expected loss plus temperature times entropy of their distributions; moments."""
         scores, truth = self.scores(coef, intercept)
-        log_sum, moments = inference.log_partition(scores / temperature, threads)
-        moments *= self.known
-        soft = self.half_loss + temperature * (log_sum - self.free * np.log(2.0))
+        sums = inference.sums(scores / temperature, threads)
+        moments = sums.moments * self.known
+        soft = self.half_loss + temperature * (sums.log_partition - self.free * np.log(2.0))
         expected = np.einsum("it,it->i", scores, moments)
         expected += np.einsum("ik,ik->i", self.lost, moments[:, : self.n_labels])
         return float(self.cost @ (soft - truth)), float(self.cost @ (soft - expected)), moments

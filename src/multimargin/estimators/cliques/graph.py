@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -14,9 +14,10 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from multimargin import _core
 from multimargin.errors import InputError
+from multimargin.estimators.contract import row_blocks
 from multimargin.labels import LabelMatrix
 
-__all__ = ["Clique", "CliqueGraph", "candidate_cliques", "chow_liu", "compiled", "named_cliques", "subset_arrays"]
+__all__ = ["Clique", "CliqueGraph", "candidate_cliques", "chow_liu", "compiled", "label_subsets", "named_cliques"]
 
 Clique = tuple[int, ...]
 
@@ -24,28 +25,37 @@ EXHAUSTIVE_TRIPLES = 40
 """Up to so many labels all triples are candidates; beyond, they grow out of pairs."""
 
 RANDOM_TRIPLES = 2000
-BRANCH_AND_BOUND_NODES = 1000
-MPLP_PASSES = 500
+COMPILED = "inference"
+"""Attribute of a graph that stays in this process."""
 
 
 @dataclass(frozen=True)
 class CliqueGraph:
-    """Cliques of labels, and the label subsets T whose characters make up the score."""
+    """Cliques of labels, the label subsets T whose characters make up the score, and how labellings are maximised."""
 
     n_labels: int
-    cliques: tuple[Clique, ...]
-    parity: bool = False
+    cliques: tuple[Clique, ...] = ()
+    method: str = "auto"
+    treewidth_limit: int = 12
     subsets: tuple[Clique, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         single = [(k,) for k in range(self.n_labels)]
-        larger = sorted({t for c in self.cliques for t in self._parts(c) if len(t) > 1}, key=lambda t: (len(t), t))
+        larger = sorted({t for c in self.cliques for t in _parts(c) if len(t) > 1}, key=lambda t: (len(t), t))
         object.__setattr__(self, "subsets", (*single, *larger))
 
-    def _parts(self, clique: Clique) -> Iterable[Clique]:
-        if self.parity:
-            return [clique]
-        return (t for size in range(1, len(clique) + 1) for t in combinations(clique, size))
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != COMPILED}
+
+    def with_cliques(self, cliques: Iterable[Clique]) -> CliqueGraph:
+        """Return the graph of other cliques; this one, whose inference is compiled, if they are the same."""
+        cliques = tuple(cliques)
+        return self if cliques == self.cliques else replace(self, cliques=cliques)
+
+    @cached_property
+    def inference(self) -> _core.CliqueInference:
+        """Inference, compiled once for a graph."""
+        return compiled(self.n_labels, self.subsets, self.method, self.treewidth_limit)
 
     @cached_property
     def positions(self) -> dict[Clique, int]:
@@ -55,21 +65,17 @@ class CliqueGraph:
     @cached_property
     def members(self) -> list[NDArray[np.int32]]:
         """Positions of the subsets of each clique."""
-        return [np.array([self.positions[t] for t in self._parts(c)], dtype=np.int32) for c in self.cliques]
+        return [np.array([self.positions[t] for t in _parts(c)], dtype=np.int32) for c in self.cliques]
 
     @cached_property
     def scale(self) -> NDArray[np.float64]:
         """``2 ** -size`` of each clique."""
         return np.array([2.0 ** -len(c) for c in self.cliques])
 
-    def native_subsets(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the subsets for the native core."""
-        return subset_arrays(self.subsets)
-
-    def native_cliques(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """Return the cliques for the native core."""
+    def native_cliques(self, budget: int) -> _core.Cliques:
+        """Return the cliques for the native core; ``budget`` is r of the k-support norm."""
         starts = np.cumsum([0, *map(len, self.members)]).astype(np.int64)
-        return starts, np.concatenate([*self.members, np.zeros(0, np.int32)]), self.scale
+        return _core.Cliques(starts, np.concatenate([*self.members, np.zeros(0, np.int32)]), self.scale, budget)
 
     def kappa(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the factor of each subset in ``W_T = kappa_T q_T``."""
@@ -88,35 +94,37 @@ class CliqueGraph:
         squares = np.einsum("td,td->t", W, W) / self.kappa(eta) ** 2
         return np.asarray(eta * np.sqrt(self.scores(squares)))
 
-    def inference(self, method: str, treewidth_limit: int) -> _core.CliqueInference:
-        """Compile inference for this graph."""
-        return compiled(self.n_labels, self.subsets, method, treewidth_limit)
-
 
 def compiled(n_labels: int, subsets: Sequence[Clique], method: str, treewidth_limit: int) -> _core.CliqueInference:
     """Compile inference for a list of label subsets, single labels first."""
-    starts, members = subset_arrays(subsets)
-    return _core.CliqueInference(
-        n_labels, starts, members, method, treewidth_limit, BRANCH_AND_BOUND_NODES, MPLP_PASSES
-    )
+    return _core.CliqueInference(label_subsets(n_labels, subsets), method=method, treewidth_limit=treewidth_limit)
 
 
-def subset_arrays(subsets: Sequence[Clique]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Label subsets as (starts, members)."""
+def label_subsets(n_labels: int, subsets: Sequence[Clique]) -> _core.LabelSubsets:
+    """Label subsets for the native core."""
     starts = np.cumsum([0, *map(len, subsets)]).astype(np.int64)
-    return starts, np.array([k for t in subsets for k in t], dtype=np.int32)
+    return _core.LabelSubsets(n_labels, starts, np.array([k for t in subsets for k in t], dtype=np.int32))
+
+
+def _parts(clique: Clique) -> Iterable[Clique]:
+    """All subsets of a clique but the empty one."""
+    return (t for size in range(1, len(clique) + 1) for t in combinations(clique, size))
 
 
 def chow_liu(labels: LabelMatrix, weight: NDArray[Any], usable: NDArray[np.int64]) -> list[Clique]:
     """Edges of the tree with the largest mutual information between labels (Chow and Liu, 1968)."""
     if len(usable) < 2:
         return []
-    Y = labels.positives[:, usable].toarray().astype(np.float64)
-    known = np.ones_like(Y) if labels.missing is None else 1.0 - labels.missing[:, usable].toarray()
-    weight = np.asarray(weight, dtype=np.float64)[:, None]
-    states = [known - Y, Y]  # absent and present, where known
-    total = np.maximum((known * weight).T @ known, 1e-300)
-    joint = np.array([[(a * weight).T @ b / total for b in states] for a in states])
+    K = len(usable)
+    total, joint = np.zeros((K, K)), np.zeros((2, 2, K, K))
+    for rows in row_blocks(labels.n_samples, 4 * K):
+        Y = labels.positives[rows][:, usable].toarray().astype(np.float64)
+        known = np.ones_like(Y) if labels.missing is None else 1.0 - labels.missing[rows][:, usable].toarray()
+        cost = weight[rows, None]
+        states = [known - Y, Y]  # absent and present, where known
+        total += (known * cost).T @ known
+        joint += np.array([[(a * cost).T @ b for b in states] for a in states])
+    joint /= np.maximum(total, 1e-300)
     first, second = joint.sum(axis=1), joint.sum(axis=0)
     expected = first[:, None] * second[None, :]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multimargin.estimators.certificate import Certificate
+from multimargin.estimators.certificate import Bounds, Certificate
 from multimargin.estimators.cliques.generation import Round
-from multimargin.estimators.contract import Solution
-from multimargin.estimators.monitor import History
 
-__all__ = ["CliqueCertificate", "CliquePath", "CliqueSolution", "ending_with", "networkx_graph"]
+__all__ = ["CliqueBounds", "CliqueCertificate", "CliquePath"]
 
 
 @dataclass(frozen=True)
-class CliqueSolution(Solution):
-    """A solution with a lower bound of the optimum for all candidate cliques; NaN if the graph was given."""
+class CliqueBounds(Bounds):
+    """Bounds, with a lower bound of the optimum for all candidate cliques; NaN if the graph was given."""
 
     global_dual: float = np.nan
 
@@ -52,14 +48,13 @@ class CliqueCertificate(Certificate):
     global_relative_gap: float = np.nan
 
     @classmethod
-    def of_solution(cls, solution: Solution, tol: float, by_global_gap: bool) -> CliqueCertificate:
-        """Certificate of a solution; ``by_global_gap`` if that gap, where there is one, tells whether it converged."""
-        active = Certificate.of(solution.primal, solution.dual, tol, solution.oracle_exact)
-        global_dual = solution.global_dual if isinstance(solution, CliqueSolution) else np.nan
-        over_all = Certificate.of(solution.primal, global_dual, tol)
-        decides = over_all if by_global_gap and not np.isnan(over_all.dual) else active
+    def of_bounds(cls, bounds: CliqueBounds, tol: float, by_global_gap: bool) -> CliqueCertificate:
+        """Certificate of bounds; ``by_global_gap`` if that gap, where there is one, tells whether the fit converged."""
+        own = Certificate.of(bounds.primal, np.nan if bounds.dual is None else bounds.dual, tol, bounds.oracle_exact)
+        over_all = Certificate.of(bounds.primal, bounds.global_dual, tol)
+        decides = over_all if by_global_gap and not np.isnan(over_all.dual) else own
         return cls(
-            **{**vars(active), "converged": decides.converged},
+            **{**vars(own), "converged": decides.converged},
             global_dual=over_all.dual,
             global_gap=over_all.gap,
             global_relative_gap=over_all.relative_gap,
@@ -94,35 +89,3 @@ class CliquePath:
     def of(cls, rounds: Sequence[Round]) -> CliquePath:
         """Path of a generation of cliques."""
         return cls(**{name: np.array([getattr(r, name) for r in rounds]) for name in Round.__dataclass_fields__})
-
-
-def ending_with(history: History, solution: Solution, elapsed: float) -> History:
-    """Return the history with the certified bounds as its last entry, in place of the solver's for the same pass."""
-    before = len(history.pass_) - int(len(history.pass_) > 0 and history.pass_[-1] == solution.passes)
-    return History(
-        time=np.append(history.time[:before], elapsed),
-        pass_=np.append(history.pass_[:before], solution.passes),
-        primal=np.append(history.primal[:before], solution.primal),
-        dual=np.append(history.dual[:before], solution.dual),
-    )
-
-
-def networkx_graph(
-    names: NDArray[Any],
-    cliques: Sequence[tuple[Any, ...]],
-    weights: NDArray[np.float64],
-    couplings: NDArray[np.float64],
-) -> Any:
-    """Labels and the pairs that share a clique; a pair in several cliques shows the one with the largest weight."""
-    try:
-        import networkx as nx
-    except ImportError as error:
-        msg = 'label_graph_ needs networkx: pip install "multimargin[graphs]". cliques_ needs nothing.'
-        raise ImportError(msg) from error
-    graph = nx.Graph()
-    graph.add_nodes_from(names.tolist())
-    for clique, weight, coupling in zip(cliques, weights, couplings, strict=True):
-        for a, b in combinations(clique, 2):
-            if weight > graph.get_edge_data(a, b, {"weight": 0.0})["weight"]:
-                graph.add_edge(a, b, weight=float(weight), coupling=float(coupling))
-    return graph

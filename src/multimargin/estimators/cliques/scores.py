@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,42 +13,29 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from multimargin import _core
 from multimargin.estimators.cliques.data import CliqueData
-from multimargin.estimators.cliques.graph import Clique, CliqueGraph, subset_arrays
+from multimargin.estimators.cliques.graph import Clique, CliqueGraph, label_subsets
 from multimargin.estimators.contract import row_blocks
 
-__all__ = ["AtomResiduals", "Atoms", "SignificanceTest", "clique_scores", "scaled_dual"]
+__all__ = ["AtomResiduals", "SignificanceTest", "clique_scores", "dual_over", "feasible", "scaled_dual"]
 
 PANEL_BYTES = 64 * 2**20
 EXACT_SPREAD_FEATURES = 512
 PROBES = 64
 
 
-@dataclass(frozen=True)
-class Atoms:
-    """Distributions over labellings: each belongs to a row and has a weight; the true labelling has the rest."""
-
-    row: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    bits: NDArray[np.uint64]
-
-    def native(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.uint64]]:
-        """Return the atoms for the native core."""
-        return self.row, self.weight, self.bits
-
-    def feasible(self, n_rows: int) -> Atoms:
-        """Return the same atoms with weights that are a distribution, whatever rounding has made of them."""
-        weight = np.maximum(self.weight, 0.0)
-        total = np.bincount(self.row, weights=weight, minlength=n_rows)
-        return replace(self, weight=weight / np.maximum(total, 1.0)[self.row])
+def feasible(atoms: _core.Atoms, n_rows: int) -> _core.Atoms:
+    """Return the same atoms with weights that are a distribution, whatever rounding has made of them."""
+    weight = np.maximum(atoms.weight, 0.0)
+    total = np.bincount(atoms.row, weights=weight, minlength=n_rows)
+    return _core.Atoms(atoms.row, weight / np.maximum(total, 1.0)[atoms.row], atoms.bits)
 
 
 class AtomResiduals:
     """Dual residuals ``C_i (chi_T(y_i) - E_i chi_T)`` of distributions given as atoms, for any label subset T."""
 
-    def __init__(self, atoms: Atoms, data: CliqueData, dtype: Any):
-        self.rows, first = np.unique(atoms.row, return_index=True)
+    def __init__(self, atoms: _core.Atoms, data: CliqueData, dtype: Any):
+        self.rows = atoms.rows
         """Rows whose distribution is not all on the truth."""
-        self._first = np.append(first, len(atoms.row)).astype(np.int64)
         self._atoms = atoms
         self._data = data
         self._dtype = dtype
@@ -58,12 +44,9 @@ class AtomResiduals:
         """One row for each of ``rows``, one column for each subset."""
         out = np.empty((len(self.rows), len(subsets)), dtype=self._dtype)
         _core.clique_residuals(
-            labels=self._data.native_labels,
-            subsets=subset_arrays(subsets),
-            row=self.rows,
-            first=self._first,
-            weight=self._atoms.weight,
-            bits=self._atoms.bits,
+            labels=self._data.bits,
+            subsets=label_subsets(self._data.n_labels, subsets),
+            atoms=self._atoms,
             threads=self._data.threads,
             out=out,
         )
@@ -71,10 +54,10 @@ class AtomResiduals:
 
 
 def clique_scores(
-    data: CliqueData, residuals: AtomResiduals, cliques: Sequence[Clique], parity: bool
+    data: CliqueData, residuals: AtomResiduals, cliques: Sequence[Clique]
 ) -> tuple[NDArray[np.float64], float, float]:
     """Return ``s_c`` of each clique, in the model or not, the part of the nodes in the dual, and the expected loss."""
-    graph = CliqueGraph(data.n_labels, tuple(cliques), parity)
+    graph = CliqueGraph(data.n_labels, tuple(cliques))
     squares = np.empty(len(graph.subsets))
     expected_loss = 0.0
     rows = residuals.rows
@@ -87,6 +70,15 @@ def clique_scores(
         single = R[:, : max(data.n_labels - start, 0)]
         expected_loss += 0.5 * float(np.abs(single).sum(dtype=np.float64))  # a residual has the sign of the truth
     return graph.scores(squares), 0.5 * float(squares[: data.n_labels].sum()), expected_loss
+
+
+def dual_over(
+    data: CliqueData, residuals: AtomResiduals, cliques: Sequence[Clique], budget: int
+) -> tuple[float, NDArray[np.float64]]:
+    """Lower bound of the optimum of the hinge loss with any of these cliques, and the score of each."""
+    scores, nodes, expected_loss = clique_scores(data, residuals, cliques)
+    largest = float(np.sort(scores)[::-1][:budget].sum())
+    return scaled_dual(expected_loss, 0.5 * (nodes + largest)), scores
 
 
 def _squared_norms(X: Any, R: NDArray[Any]) -> NDArray[np.float64]:
@@ -126,7 +118,7 @@ class SignificanceTest:
         self._bias = data.bias
         self._residuals = residuals
         self._level = level / 2
-        self._rng = np.random.default_rng(data.seed)
+        self._rng = np.random.default_rng(data.problem.seed)
 
     def __call__(self, clique: Clique) -> bool:
         """Test one clique."""

@@ -17,10 +17,12 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
+from multimargin._core import Status
+from multimargin.estimators.cliques.allowance import Allowance
 from multimargin.estimators.cliques.data import AugmentedRows, CliqueData
-from multimargin.estimators.cliques.frank_wolfe import Active, Work, carried_over
 from multimargin.estimators.cliques.graph import CliqueGraph
 from multimargin.estimators.cliques.scores import scaled_dual
+from multimargin.estimators.cliques.solution import Solution
 
 __all__ = ["SoftmaxMargin"]
 
@@ -33,19 +35,16 @@ class SoftmaxMargin:
 
     data: CliqueData
     temperature: float
-    inference: str
-    treewidth_limit: int
 
     def solve(
-        self, graph: CliqueGraph, eta: NDArray[np.float64], last: Active | None, tol: float, work: Work
-    ) -> Active:
+        self, graph: CliqueGraph, eta: NDArray[np.float64], last: Solution | None, tol: float, work: Allowance
+    ) -> Solution:
         """Solve to a relative gap, starting from the last solution."""
         data = self.data
-        inference = graph.inference(self.inference, self.treewidth_limit)
         rows = AugmentedRows(data, graph.subsets)
         kappa = graph.kappa(eta)
         root = np.sqrt(kappa)[:, None]
-        W = carried_over(graph, kappa, last, data.X.shape[1] + 1)
+        W = Solution.start(graph, eta, last, data.X.shape[1] + 1).weights
         scale = np.ones_like(W)
         best: dict[str, Any] = {"primal": np.inf, "dual": 0.0}
 
@@ -53,7 +52,7 @@ class SoftmaxMargin:
             V = flat.reshape(scale.shape) / scale
             W = root * V
             coef, intercept = W[:, :-1], W[:, -1] * data.bias
-            loss, linear, moments = rows.softmax(coef, intercept, self.temperature, inference, data.threads)
+            loss, linear, moments = rows.softmax(coef, intercept, self.temperature, graph.inference, data.threads)
             q = rows.products(moments)
             primal = 0.5 * float(np.sum(V**2)) + loss
             dual = scaled_dual(linear, 0.5 * float(kappa @ np.einsum("td,td->t", q, q)))
@@ -62,8 +61,8 @@ class SoftmaxMargin:
             if primal < best.get("lowest", np.inf):
                 best.update(lowest=primal, next=W, moments=moments)
             work.passes += 1
-            stop = work.report(0, 0.0, best["primal"], best["dual"])
-            if stop or primal - dual <= tol * primal or work.passes_left <= 0 or work.time_left <= 0:
+            stop = work.report(work.passes, 0.0, best["primal"], best["dual"])
+            if stop or primal - dual <= tol * primal or work.out_of_limits:
                 raise _Enough
             return primal, ((V - root * q) / scale).ravel()
 
@@ -78,8 +77,8 @@ class SoftmaxMargin:
                 if best["lowest"] == lowest and work.passes < calls + CALLS_PER_SCALE:
                     break  # no step lowers the objective any more, to the precision of its numbers
         gap = best["primal"] - best["dual"]
-        status = "converged" if gap <= tol * best["primal"] else work.exhausted or "max_iter"
-        return Active(graph, eta, best["weights"], best["primal"], best["dual"], status, None)
+        status = Status.converged if gap <= tol * best["primal"] else work.exhausted or Status.max_iter
+        return Solution(graph, eta, best["weights"], best["primal"], best["dual"], status, None)
 
 
 class _Enough(Exception):  # noqa: N818 -- not an error: ends the minimiser

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin import _core
@@ -335,28 +336,30 @@ class KernelM3L(M3L):
             beta = PriorForms(problem.prior).apply(beta)
             intercept = self._constant_feature() ** 2 * (factor.astype(np.float64) @ intercept)
         used = np.flatnonzero(beta.any(axis=1) | duals.any(axis=1))
-        kinds = dict.fromkeys([problem.dtype, np.dtype(np.float64)])
-        certified = self._certifier(task, used).bounds(
-            [(beta[used].astype(kind), intercept.astype(kind)) for kind in kinds], duals[used]
-        )
-        single_is_enough = certified[0].within(self.tol)
-        kind = problem.dtype if single_is_enough else np.dtype(np.float64)
+        certifier = self._certifier(task, used)
+        for kind in dict.fromkeys([problem.dtype, np.dtype(np.float64)]):
+            coef, constant = beta.astype(kind), intercept.astype(kind)
+            certified = certifier.bounds(coef[used], constant, duals[used])
+            exact = np.array_equal(coef, beta) and np.array_equal(constant, intercept)
+            if exact or certified.within(self.tol):
+                break
         support = np.flatnonzero(beta.any(axis=1))
         fitted = {
             "support_": support,
             "support_vectors_": np.empty((0, 0), problem.dtype) if self.kernel == "precomputed" else problem.X[support],
-            "dual_coef_": np.ascontiguousarray(beta[support], dtype=kind),
-            "intercept_": intercept.astype(kind),
+            "dual_coef_": np.ascontiguousarray(coef[support]),
+            "intercept_": constant,
             "gamma_": task.gamma,
         }
-        return fitted, certified[0] if single_is_enough else certified[-1]
+        return fitted, certified
 
     def _certifier(self, task: KernelTask, used: NDArray[np.int64]) -> KernelCertifier:
         X = task.problem.X
         if self.kernel == "precomputed":
 
             def values(rows: NDArray[np.int64], first: int) -> Any:
-                return X[np.ix_(rows, used[first:])].astype(np.float64)
+                values = X[np.ix_(rows, used[first:])]
+                return np.ascontiguousarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
 
             symmetric = False
         else:
@@ -376,8 +379,7 @@ class KernelM3L(M3L):
         duals = state["beta"] if state is not None else coef if problem.prior is None else None
         used = np.flatnonzero(coef.any(axis=1) | (False if duals is None else duals.any(axis=1)))
         task = KernelTask(problem, LOSSES[self.loss].targets(problem), self.gamma_, problem.dtype)
-        models = [(coef[used], intercept)]
-        return self._certifier(task, used).bounds(models, None if duals is None else duals[used])[0]
+        return self._certifier(task, used).bounds(coef[used], intercept, None if duals is None else duals[used])
 
     def _scores(self, X: Any) -> NDArray[Any]:
         out = np.empty((X.shape[0], len(self.intercept_)), dtype=self.dual_coef_.dtype)
