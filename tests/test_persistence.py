@@ -182,8 +182,10 @@ def test_a_new_estimator_declares_what_is_stored(tmp_path: Path, monkeypatch: py
         centre_: NDArray[np.float64]
 
         def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-            self.centre_, self.undeclared_ = X.mean(axis=0), 1.0
-            return super().fit(X - self.centre_, y, sample_weight)
+            centre = X.mean(axis=0)
+            super().fit(X - centre, y, sample_weight)
+            self.centre_, self.undeclared_ = centre, 1.0
+            return self
 
         def _scores(self, X: Any) -> Any:
             return super()._scores(X - self.centre_)
