@@ -70,6 +70,7 @@ class PlainFrankWolfe(FrankWolfe):
     """One step towards the answer of the oracle."""
 
     def native(self, **arguments):
+        """Make plain visits."""
         return _core.testing.fit_cliques_plainly(**arguments)
 
 
