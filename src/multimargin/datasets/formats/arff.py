@@ -27,6 +27,10 @@ from multimargin.errors import FileFormatError
 
 __all__ = ["read_arff"]
 
+Floats = npt.NDArray[np.float64]
+Csr = tuple[Floats, npt.NDArray[np.int32], npt.NDArray[np.int64]]
+LabelRows = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
+
 _MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d{1,18})(?!\S)")
 
 
@@ -160,8 +164,8 @@ def _feature_columns(
 
 def table_dataset(
     path: FilePath,
-    X: _core.Floats | _core.Csr,
-    Y: _core.LabelRows,
+    X: Floats | Csr,
+    Y: LabelRows,
     label_names: list[str],
     feature_names: list[str],
     dtype: npt.DTypeLike,

@@ -207,7 +207,7 @@ class LinearM3L(M3L, LinearModel):
     def _nearby(self, task: M3LTask, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any] | None:
         """Weights of a solution nearby, those of the constant feature last, if a Newton finish may start from them."""
         X = task.problem.X
-        if coef.shape[1] != X.shape[1] or not _core.newton_may_serve(*X.shape, task.targets is None):
+        if coef.shape[1] != X.shape[1] or not _core.newton_may_serve(X.shape[0], X.shape[1], task.targets is None):
             return None
         scale = self._constant_feature()
         constant = intercept / scale if scale else np.zeros_like(intercept)

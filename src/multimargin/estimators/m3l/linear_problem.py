@@ -54,13 +54,16 @@ def _native_prior(prior: NDArray[Any] | LowRankPrior, X: Any, bias: float, unit_
         return forms.inverse_square(Z), forms.square(V)
 
     R = np.ascontiguousarray(prior.toarray() if isinstance(prior, LowRankPrior) else prior, dtype=np.float64)
-    factor = prior.factor if isinstance(prior, LowRankPrior) and (pure or len(R) > DENSE_PRIOR_LABELS) else None
-    needs_root = _core.newton_may_serve(*X.shape, unit_margins)
+    factor = diagonal = None
+    if isinstance(prior, LowRankPrior) and (pure or len(R) > DENSE_PRIOR_LABELS):
+        factor = np.ascontiguousarray(prior.factor, dtype=np.float64)
+        diagonal = None if pure else np.ascontiguousarray(prior.diagonal, dtype=np.float64)
+    needs_root = _core.newton_may_serve(X.shape[0], X.shape[1], unit_margins)
     return _core.LinearPrior(
         R=R if factor is None else None,
-        factor=None if factor is None else np.ascontiguousarray(factor, dtype=np.float64),
-        transposed=None if factor is None else np.ascontiguousarray(factor.T, dtype=np.float64),
-        diagonal=None if factor is None or pure else np.ascontiguousarray(prior.diagonal, dtype=np.float64),  # type: ignore[union-attr]
+        factor=factor,
+        transposed=None if factor is None else np.ascontiguousarray(factor.T),
+        diagonal=diagonal,
         root=_root(R) if needs_root else None,
         own=np.ascontiguousarray(np.diag(R)),
         mild=bool(np.trace(R) ** 2 >= 0.25 * len(R) * np.square(R).sum()),
