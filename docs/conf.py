@@ -33,10 +33,8 @@ def reference() -> str:
     from multimargin.estimators import REGISTRY
 
     library = import_module("multimargin")
-    public = [name for name in library.__all__ if not name.startswith("_")]
-    classes = {
-        getattr(library, name): f"multimargin.{name}" for name in public if inspect.isclass(getattr(library, name))
-    }
+    public = {name: getattr(library, name) for name in library.__all__ if not name.startswith("_")}
+    classes = {value: f"multimargin.{name}" for name, value in public.items() if inspect.isclass(value)}
     estimators = [classes.pop(cls, f"{cls.__module__}.{cls.__qualname__}") for cls in REGISTRY.values()]
     sections = {
         "Estimators": [*estimators, *classes.values()],

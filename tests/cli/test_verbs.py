@@ -17,7 +17,7 @@ import typer
 from scipy import sparse
 from typer.testing import CliRunner
 
-from multimargin import cli, datasets, metrics, persistence
+from multimargin import baselines, cli, datasets, metrics, persistence
 from multimargin.cli._app import VERBS, make_app
 from multimargin.cli._output import _share_closed
 from multimargin.errors import FitError
@@ -176,7 +176,7 @@ def test_the_same_command_gives_the_same_file(folder: Path, run: Run) -> None:
 
 def test_list_models_shows_every_parameter(run: Run) -> None:
     entries = {entry["name"]: entry for entry in json.loads(run("fit", "--list-models", "--json").out)}
-    assert set(entries) == set(REGISTRY)
+    assert set(entries) == {*REGISTRY, *baselines.REGISTRY}
     assert entries["linear-m3l"]["parameters"]["C"] == 1.0
     assert "-p C=1.0" in run("fit", "--list-models").out
 

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from recompute import ListedSets
 
 from multimargin import SubmodularClassifier, _core, certify
-from multimargin.estimators import submodular
 from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.submodular import classifier
 
 ROUNDING = 1e-9
 
@@ -143,15 +143,15 @@ def test_interrupted_calibration_leaves_the_object_as_it_was(rng, monkeypatch):
     X, Y = rng.normal(size=(40, 3)), (rng.random((40, 4)) < 0.4).astype(int)
     model = SubmodularClassifier(offset="cv", warm_start=True, random_state=0).fit(X, Y)
     before = dict(vars(model))
-    path, calls = SubmodularClassifier._path, []
+    path, calls = classifier.f_score_path, []
 
-    def interrupted(self, *arguments):
+    def interrupted(*arguments):
         calls.append(None)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return path(self, *arguments)
+        return path(*arguments)
 
-    monkeypatch.setattr(SubmodularClassifier, "_path", interrupted)
+    monkeypatch.setattr(classifier, "f_score_path", interrupted)
     for offset in ("cv", "train"):
         calls[:] = [None] * (offset == "train")
         model.set_params(offset=offset)
@@ -230,6 +230,6 @@ def test_long_rows_are_warned_about_before_training(rng):
     assert f"mean squared length of the rows of X is {mean:.3g}" in str(caught[0].message)
     assert "C=2.0" in str(caught[0].message)
     assert caught[0].filename == __file__
-    below = (submodular.LONGEST_ROWS / mean) * 0.99
+    below = (classifier.LONGEST_ROWS / mean) * 0.99
     with pytest.raises(RuntimeError):
         SubmodularClassifier(C=below, callback=stop).fit(1e4 * X, Y)

@@ -80,7 +80,7 @@ def run(
         msg = "Missing argument DATA."
         raise typer.BadParameter(msg)
     estimator = make_model(model, parameter or [])
-    if getattr(estimator, "random_state", 0) is None:  # the same command gives the same model
+    if estimator.get_params(deep=False).get("random_state", 0) is None:  # the same command gives the same model
         estimator.set_params(random_state=0)
     _train(estimator, model, source, labels, format, prior, out, json)
     if sentence := not_converged(estimator):

@@ -161,6 +161,8 @@ class WarmStart:
 class MultilabelPredictor(ClassifierMixin, BaseEstimator):
     """Labels in any form in, the same form out. A subclass provides ``fit`` and ``_scores``."""
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
     _storable: ClassVar[bool] = True
     """Whether model files can hold it: fitted attributes are numbers, names and arrays."""
 
