@@ -43,6 +43,9 @@ const char* name_of(InferenceMethod method) {
 }
 
 LabelSubsets subsets_of(std::size_t n_labels, const Vector<std::int64_t>& starts, const Vector<std::int32_t>& members) {
+    for (auto k : view(members))
+        if (k < 0)
+            throw std::invalid_argument("a label subset names label " + std::to_string(k) + ", which is below 0");
     LabelSubsets subsets;
     subsets.labels = n_labels;
     subsets.starts.assign(view(starts).begin(), view(starts).end());

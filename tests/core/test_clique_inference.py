@@ -341,6 +341,7 @@ def test_components_and_capabilities_are_reported():
     [
         ([(0, 1), (0, 1)], {}, "label subset 21 is listed twice"),
         ([(0, 20)], {}, "names label 20, but there are only 20 labels"),
+        ([(-1, 3)], {}, "names label -1, which is below 0"),
         ([(1, 1)], {}, "once each, in rising order"),
         ([(3,)], {}, "two labels or more"),
         ([], {"method": "guess"}, "method must be one of auto, elimination, .*; got guess"),

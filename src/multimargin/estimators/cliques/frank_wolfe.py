@@ -38,6 +38,7 @@ LARGEST_SAFE = 1e200
 FEW_PASSES, MOST_PASSES = 4, 15
 LONGER, SHORTER = 4.0, 0.25
 FIRST_TURN, TURNS_PER_TRIAL = 100, 4
+TINY = np.finfo(np.float64).tiny
 STEP_ACCURACY = 0.2
 """Part of the present gap to which a proximal step is solved."""
 
@@ -117,7 +118,8 @@ class _TwoWays:
                 return replace(self.best, status=Status.converged)
             if self.work.exhausted is not None:
                 return replace(self.best, status=self.work.exhausted)
-            rates[way] = float(np.log(gap / max(self.gap, np.finfo(float).tiny))) / (self.work.passes - first)
+            fall = np.log(max(gap, TINY)) - np.log(max(self.gap, TINY))  # rounding may leave a gap below 0
+            rates[way] = float(fall) / (self.work.passes - first)
         raise AssertionError
 
     def keep(self, found: Solution) -> None:
