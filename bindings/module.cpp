@@ -16,6 +16,7 @@ void bind_readers(nb::module_& m);
 void bind_submodular(nb::module_& m);
 void bind_clique_inference(nb::module_& m);
 void bind_cliques(nb::module_& m);
+void bind_decisions(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core of multimargin. Not public: use the estimators.";
@@ -32,4 +33,5 @@ NB_MODULE(_core, m) {
     bind_submodular(m);
     bind_clique_inference(m);
     bind_cliques(m);
+    bind_decisions(m);
 }

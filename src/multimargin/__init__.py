@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multimargin import label_kernels, priors
+    from multimargin.decisions import FixedThresholds, ThresholdTuner, tune_thresholds
     from multimargin.estimators import (
         CalibratedSeparationClassifier,
         CliqueClassifier,
@@ -22,10 +23,12 @@ __version__ = version("multimargin")
 __all__ = [
     "CalibratedSeparationClassifier",
     "CliqueClassifier",
+    "FixedThresholds",
     "KernelM3L",
     "LinearM3L",
     "OutputKernelClassifier",
     "SubmodularClassifier",
+    "ThresholdTuner",
     "ZeroShotClassifier",
     "__version__",
     "certify",
@@ -33,21 +36,35 @@ __all__ = [
     "load",
     "priors",
     "save",
+    "tune_thresholds",
 ]
 
 _HOMES = {
     "CalibratedSeparationClassifier": "estimators",
     "CliqueClassifier": "estimators",
+    "FixedThresholds": "decisions",
     "KernelM3L": "estimators",
     "LinearM3L": "estimators",
     "OutputKernelClassifier": "estimators",
     "SubmodularClassifier": "estimators",
+    "ThresholdTuner": "decisions",
     "ZeroShotClassifier": "zero_shot",
     "certify": "estimators",
     "load": "persistence",
     "save": "persistence",
+    "tune_thresholds": "decisions",
 }
-_ROOMS = ("baselines", "datasets", "label_kernels", "metrics", "model_selection", "plots", "priors", "zero_shot")
+_ROOMS = (
+    "baselines",
+    "datasets",
+    "decisions",
+    "label_kernels",
+    "metrics",
+    "model_selection",
+    "plots",
+    "priors",
+    "zero_shot",
+)
 
 
 def __getattr__(name: str) -> Any:

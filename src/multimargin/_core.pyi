@@ -360,3 +360,31 @@ def clique_residuals(
     threads: int,
     out: NDArray[Any],
 ) -> None: ...
+
+Marks = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+def cuts(scores: Any, positives: Marks, unknown: Marks | None, weights: NDArray[np.float64]) -> dict[str, Any]: ...
+def best_offset(
+    cells: tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64] | None],
+    positives: Marks,
+    unknown: Marks | None,
+    group_weights: NDArray[np.float64],
+    member_weights: NDArray[np.float64],
+    beta_squared: float,
+    at_least_one: bool,
+) -> tuple[float, float]: ...
+def lines(
+    scores: Any,
+    positives: Marks,
+    unknown: Marks | None,
+    weights: NDArray[np.float64],
+    scale: float,
+    targets: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    precision: NDArray[np.float64],
+    fixed_slope: NDArray[np.uint8],
+    start: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def best_expected_f(
+    probabilities: NDArray[np.float64], starts: NDArray[np.int64], beta_squared: float
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]: ...

@@ -1,0 +1,8 @@
+"""From scores to decisions: thresholds for a metric, probabilities, and the best label set of a row.
+
+Works for any classifier with multi-label scores, and for bare matrices of scores.
+"""
+
+from multimargin.decisions.thresholds import FixedThresholds, Thresholds, ThresholdTuner, tune_thresholds
+
+__all__ = ["FixedThresholds", "ThresholdTuner", "Thresholds", "tune_thresholds"]
