@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multimargin import label_kernels, priors
-    from multimargin.decisions import FixedThresholds, ThresholdTuner, tune_thresholds
+    from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner, tune_thresholds
     from multimargin.estimators import (
         CalibratedSeparationClassifier,
         CliqueClassifier,
@@ -25,6 +25,7 @@ __all__ = [
     "CliqueClassifier",
     "FixedThresholds",
     "KernelM3L",
+    "LabelCalibrator",
     "LinearM3L",
     "OutputKernelClassifier",
     "SubmodularClassifier",
@@ -44,6 +45,7 @@ _HOMES = {
     "CliqueClassifier": "estimators",
     "FixedThresholds": "decisions",
     "KernelM3L": "estimators",
+    "LabelCalibrator": "decisions",
     "LinearM3L": "estimators",
     "OutputKernelClassifier": "estimators",
     "SubmodularClassifier": "estimators",

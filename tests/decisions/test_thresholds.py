@@ -100,7 +100,9 @@ def test_one_threshold_for_all_labels_equals_brute_force(rng, metric):
         if metric == "micro":
             pooled = cells.pooled()
             cuts = find_cuts(pooled)
-            t = cuts.at(cuts.best(scoring.f_measure(cuts.hits, cuts.positives[cuts.label_of_cut], cuts.predicted)))[0][0]
+            t = cuts.at(cuts.best(scoring.f_measure(cuts.hits, cuts.positives[cuts.label_of_cut], cuts.predicted)))[0][
+                0
+            ]
         else:
             t = best_offset(cells, scoring)
         labels = ~(counts(scores, Y, weights, 0)[1] == 0) if metric == "macro" else np.ones(3, dtype=bool)
@@ -318,15 +320,16 @@ def test_cells_that_are_not_stored_are_never_predicted(rng):
     kept = scores >= np.sort(scores, axis=1)[:, [3]]
     sparse = sp.csr_array(np.where(kept, scores, 0.0))
     dense = np.where(kept, scores, -np.inf)
-    with pytest.warns(UserWarning, match="of the positive cells have a score"):
-        for scoring in ("macro-f1", "micro-f1", "example-f1", "hamming-loss"):
-            few, full = tune_thresholds(sparse, Y, scoring), tune_thresholds(dense, Y, scoring)
-            assert few.rule == full.rule
-            assert few.score == pytest.approx(full.score, abs=1e-6)
-            assert few.score_coverage == pytest.approx((Y * kept).sum() / Y.sum())
-            predicted = few.predict(sparse)
-            assert isinstance(predicted, sp.csr_array)
-            assert np.array_equal(predicted.toarray(), full.predict(dense))
+    for scoring in ("macro-f1", "micro-f1", "example-f1", "hamming-loss"):
+        with pytest.warns(UserWarning, match="of the positive cells have a score"):
+            few = tune_thresholds(sparse, Y, scoring)
+        full = tune_thresholds(dense, Y, scoring)
+        assert few.rule == full.rule
+        assert few.score == pytest.approx(full.score, abs=1e-6)
+        assert few.score_coverage == pytest.approx((Y * kept).sum() / Y.sum())
+        predicted = few.predict(sparse)
+        assert isinstance(predicted, sp.csr_array)
+        assert np.array_equal(predicted.toarray(), full.predict(dense))
     stored_zero = sp.csr_array((np.array([0.0, -1.0]), np.array([0, 0]), np.array([0, 1, 2])), shape=(2, 1))
     assert tune_thresholds(stored_zero, [[1], [0]], shrinkage=0).predict(stored_zero).toarray().tolist() == [[1], [0]]
 

@@ -3,6 +3,15 @@
 Works for any classifier with multi-label scores, and for bare matrices of scores.
 """
 
+from multimargin.decisions.calibration import Calibration, LabelCalibrator, calibrate
 from multimargin.decisions.thresholds import FixedThresholds, Thresholds, ThresholdTuner, tune_thresholds
 
-__all__ = ["FixedThresholds", "ThresholdTuner", "Thresholds", "tune_thresholds"]
+__all__ = [
+    "Calibration",
+    "FixedThresholds",
+    "LabelCalibrator",
+    "ThresholdTuner",
+    "Thresholds",
+    "calibrate",
+    "tune_thresholds",
+]

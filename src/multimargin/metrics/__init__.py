@@ -26,6 +26,14 @@ Averages
     all cells, samples is the mean over rows.
 """
 
+from multimargin.metrics._calibration import (
+    Reliability,
+    brier_score,
+    calibration_error,
+    calibration_error_at_k,
+    log_loss,
+    reliability,
+)
 from multimargin.metrics._categories import (
     harmonic_mean_accuracy,
     harmonic_mean_scorer,
@@ -56,13 +64,18 @@ from multimargin.metrics._sets import (
 )
 
 __all__ = [
+    "Reliability",
     "Report",
     "Scorer",
+    "brier_score",
+    "calibration_error",
+    "calibration_error_at_k",
     "coverage",
     "example_f1",
     "hamming_loss",
     "harmonic_mean_accuracy",
     "harmonic_mean_scorer",
+    "log_loss",
     "lrap",
     "macro_average_precision",
     "macro_f1",
@@ -76,6 +89,7 @@ __all__ = [
     "per_class_scorer",
     "precision_at_k",
     "ranking_loss",
+    "reliability",
     "report",
     "scorer",
     "scorers",
