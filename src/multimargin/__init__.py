@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multimargin import label_kernels, priors
-    from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner, tune_thresholds
+    from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner, decode, tune_thresholds
     from multimargin.estimators import (
         CalibratedSeparationClassifier,
         CliqueClassifier,
@@ -33,6 +33,7 @@ __all__ = [
     "ZeroShotClassifier",
     "__version__",
     "certify",
+    "decode",
     "label_kernels",
     "load",
     "priors",
@@ -52,6 +53,7 @@ _HOMES = {
     "ThresholdTuner": "decisions",
     "ZeroShotClassifier": "zero_shot",
     "certify": "estimators",
+    "decode": "decisions",
     "load": "persistence",
     "save": "persistence",
     "tune_thresholds": "decisions",

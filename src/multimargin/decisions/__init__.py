@@ -4,6 +4,7 @@ Works for any classifier with multi-label scores, and for bare matrices of score
 """
 
 from multimargin.decisions.calibration import Calibration, LabelCalibrator, calibrate
+from multimargin.decisions.decoding import decode
 from multimargin.decisions.thresholds import FixedThresholds, Thresholds, ThresholdTuner, tune_thresholds
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "ThresholdTuner",
     "Thresholds",
     "calibrate",
+    "decode",
     "tune_thresholds",
 ]

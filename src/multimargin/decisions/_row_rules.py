@@ -13,7 +13,17 @@ from multimargin import _core
 from multimargin.decisions._cells import Cells, marks, stored_where
 from multimargin.decisions._scoring import Scoring, example_weights
 
-__all__ = ["above", "at_least_one", "best_offset", "best_size", "coordinate_ascent", "expected_f_sets", "filled", "top"]
+__all__ = [
+    "above",
+    "at_least_one",
+    "best_offset",
+    "best_sets",
+    "best_size",
+    "coordinate_ascent",
+    "expected_f_sets",
+    "filled",
+    "top",
+]
 
 Floats = NDArray[np.float64]
 
@@ -55,10 +65,14 @@ def expected_f_sets(odds: Any, beta_squared: float) -> sp.csr_array:
         p = np.nan_to_num(expit(odds.data))
         chosen = _core.best_expected_f(p, odds.indptr.astype(np.int64), beta_squared)[0]
         return stored_where(odds, chosen.astype(bool))
-    n, n_labels = odds.shape
-    p = np.nan_to_num(expit(odds)).ravel()
-    chosen = _core.best_expected_f(p, np.arange(0, p.size + 1, n_labels, dtype=np.int64), beta_squared)[0]
-    return sp.csr_array(chosen.reshape(n, n_labels).astype(bool))
+    return sp.csr_array(best_sets(np.nan_to_num(expit(odds)), beta_squared))
+
+
+def best_sets(p: Floats, beta_squared: float) -> NDArray[np.bool_]:
+    """Return the set of largest expected F of each row of independent probabilities."""
+    starts = np.arange(len(p) + 1, dtype=np.int64) * p.shape[1]
+    chosen = _core.best_expected_f(np.ascontiguousarray(p).ravel(), starts, beta_squared)[0]
+    return np.asarray(chosen.reshape(p.shape).astype(bool))
 
 
 def best_offset(cells: Cells, scoring: Scoring, always_one: bool = False) -> float:

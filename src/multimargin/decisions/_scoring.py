@@ -83,7 +83,8 @@ class Scoring:
         return self._of_labels(*of_labels)
 
     def _of_labels(self, hits: Floats, present: Floats, predicted: Floats) -> float:
-        f = self.f_measure(hits, present, predicted)
+        # the labels that occur: of the others nothing can be said, and rare ones have no usable positive out of fold
+        f = np.where(present > 0, self.f_measure(hits, present, predicted), np.nan)
         pooled = self.f_measure(*(np.array([x.sum()]) for x in (hits, present, predicted)))
         if self.kind == "macro":
             return _mean(f)

@@ -377,7 +377,8 @@ class ThresholdTuner(DecisionWrapper):
     best_score_ : float
         The metric on the out-of-fold scores the rule was tuned on: optimistic.
     nested_score_ : float
-        The metric where each fold is decided by a rule tuned on the others: what to expect of new rows.
+        The metric where each fold is decided by a rule tuned on the others: what to expect of new rows. Macro F is the
+        mean over the labels with usable positives.
     n_positives_ : ndarray of shape (n_labels,)
         Positive cells that could be used: those in folds where their label was not constant in training.
     rare_labels_ : ndarray
