@@ -35,6 +35,7 @@ class Remembering(ClassifierMixin, BaseEstimator):
         self.data = data
 
     def fit(self, rows, Y):
+        """Train on these rows, or take the model trained on them before."""
         X, models = self.data
         key = np.asarray(rows).tobytes()
         if key not in models:
@@ -45,9 +46,11 @@ class Remembering(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, rows):
+        """Scores of these rows."""
         return self.model_.decision_function(self.data[0][np.asarray(rows).ravel()])
 
     def predict(self, rows):
+        """Labels of these rows, not tuned."""
         return self.model_.predict(self.data[0][np.asarray(rows).ravel()])
 
     def __sklearn_clone__(self):

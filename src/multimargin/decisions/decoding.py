@@ -79,8 +79,8 @@ def decode(
         predicted; the one of largest :math:`\sum_{l \in y} \log p_l / (1 - p_l)`.
     sizes : array of shape (n_samples, n_labels, n_labels), optional
         For ``"example-f1"`` and ``-fbeta`` of labels that are not independent: ``sizes[i, l, k - 1]`` is the
-        probability that row i has label l and k labels in all. The set is then the best one for this joint distribution,
-        exactly.
+        probability that row i has label l and k labels in all. The set is then the best one for this joint
+        distribution, exactly.
 
     Returns
     -------
