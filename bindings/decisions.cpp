@@ -6,12 +6,14 @@
 #include "bindings/python_control.hpp"
 #include "core/decisions/cuts.hpp"
 #include "core/decisions/expected_f.hpp"
+#include "core/decisions/label_counts.hpp"
 #include "core/decisions/offset.hpp"
 #include "core/decisions/platt.hpp"
 
 namespace {
 
-using namespace multimargin;
+using namespace multimargin::bindings;
+using multimargin::Index;
 namespace rules = multimargin::decisions;
 
 // Marked cells as (offsets, rows), column by column; None: no cells.
@@ -178,7 +180,7 @@ nb::tuple lines(const nb::object& scores, const nb::object& positives, const nb:
         {
             Interruption interruption;
             nb::gil_scoped_release release;
-            rules::CellReader reader(labels, view(w));
+            rules::ColumnReader reader(labels, view(w));
             const auto pair = [](const Matrix<double>& m, std::size_t l) {
                 return rules::Line{m.data()[2 * l], m.data()[2 * l + 1]};
             };
@@ -231,9 +233,56 @@ nb::tuple best_expected_f(const nb::object& probabilities, const nb::object& sta
     return nb::make_tuple(chosen, array_of(values));
 }
 
+rules::LabelCounts counts_of(const Matrix<double>& scores, const nb::object& starts, const nb::object& members,
+                             const nb::object& order, int most_neighbours, bool counting) {
+    const auto sequence = exactly<Vector<std::int64_t>>(order);
+    const auto labels = sequence.shape(0);
+    const auto subsets = marks(nb::make_tuple(starts, members), labels, scores.shape(1));
+    std::vector<std::uint8_t> seen(labels, 0);
+    for (const auto l : view(sequence)) {
+        expect(l >= 0 && l < static_cast<std::int64_t>(labels) && !seen[static_cast<std::size_t>(l)],
+               "the order must hold every label once");
+        seen[static_cast<std::size_t>(l)] = 1;
+    }
+    for (std::size_t t = 0; t < scores.shape(1); ++t)
+        expect(subsets.offsets[t] < subsets.offsets[t + 1], "a label subset without labels");
+    return {labels, subsets.offsets, subsets.row_of, view(sequence), most_neighbours, counting};
+}
+
+// P(y_l = 1, |y| = k) of every row, from the scores of label subsets.
+nb::object label_counts(const nb::object& scores, const nb::object& starts, const nb::object& members,
+                        const nb::object& order, int most_neighbours) {
+    const auto theta = exactly<Matrix<double>>(scores);
+    auto counts = counts_of(theta, starts, members, order, most_neighbours, true);
+    const auto rows = theta.shape(0), labels = exactly<Vector<std::int64_t>>(order).shape(0);
+    return new_array<double>({rows, labels, labels}, [&](double* out) {
+        Interruption interruption;
+        nb::gil_scoped_release release;
+        for (std::size_t i = 0; i < rows; ++i) {
+            counts.compute(theta.data() + i * theta.shape(1), out + i * labels * labels);
+            interruption.after(100 * labels * labels);
+        }
+    });
+}
+
+// log of the sum over all labellings of every row.
+nb::object label_partition(const nb::object& scores, const nb::object& starts, const nb::object& members,
+                           const nb::object& order, int most_neighbours) {
+    const auto theta = exactly<Matrix<double>>(scores);
+    auto counts = counts_of(theta, starts, members, order, most_neighbours, false);
+    return new_array<double>({theta.shape(0)}, [&](double* out) {
+        Interruption interruption;
+        nb::gil_scoped_release release;
+        for (std::size_t i = 0; i < theta.shape(0); ++i) {
+            out[i] = counts.partition(theta.data() + i * theta.shape(1));
+            interruption.after(100 * theta.shape(1));
+        }
+    });
+}
+
 }  // namespace
 
-void bind_decisions(nb::module_& m) {
+void bind_decisions(nanobind::module_& m) {
     m.def("cuts", &cuts, nb::arg("scores"), nb::arg("positives"), nb::arg("unknown").none(), nb::arg("weights"));
     m.def("best_offset", &best_offset, nb::arg("cells"), nb::arg("positives"), nb::arg("unknown").none(),
           nb::arg("group_weights"), nb::arg("member_weights"), nb::arg("beta_squared"), nb::arg("at_least_one"));
@@ -241,4 +290,8 @@ void bind_decisions(nb::module_& m) {
           nb::arg("scale"), nb::arg("targets"), nb::arg("centre"), nb::arg("precision"), nb::arg("fixed_slope"),
           nb::arg("start"));
     m.def("best_expected_f", &best_expected_f, nb::arg("probabilities"), nb::arg("starts"), nb::arg("beta_squared"));
+    m.def("label_counts", &label_counts, nb::arg("scores"), nb::arg("starts"), nb::arg("members"), nb::arg("order"),
+          nb::arg("most_neighbours"));
+    m.def("label_partition", &label_partition, nb::arg("scores"), nb::arg("starts"), nb::arg("members"),
+          nb::arg("order"), nb::arg("most_neighbours"));
 }

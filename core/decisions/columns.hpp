@@ -93,22 +93,22 @@ struct Cell {
 };
 
 // The usable cells of one label, and what they weigh.
-struct LabelCells {
+struct ScoredCells {
     std::vector<Cell> positive, negative;  // with a score above -inf
     double all_known = 0.0, all_positives = 0.0;
     double known = 0.0, positives = 0.0, squares = 0.0;  // of usable cells; squares: of the weights of positives
     bool unit_weights = true;
 };
 
-class CellReader {
+class ColumnReader {
   public:
-    CellReader(const Labels& labels, std::span<const double> weights)
+    ColumnReader(const Labels& labels, std::span<const double> weights)
         : labels_(labels), weights_(weights), kind_(weights.size(), negative) {
         for (const double w : weights) total_ += w;
     }
 
     template <class Scores>
-    const LabelCells& read(Scores& scores, std::size_t l) {
+    const ScoredCells& read(Scores& scores, std::size_t l) {
         cells_.positive.clear();
         cells_.negative.clear();
         cells_.all_known = total_;
@@ -158,7 +158,7 @@ class CellReader {
     std::span<const double> weights_;
     std::vector<Kind> kind_;
     double total_ = 0.0;
-    LabelCells cells_;
+    ScoredCells cells_;
 };
 
 }  // namespace multimargin::decisions

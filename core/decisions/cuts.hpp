@@ -146,7 +146,7 @@ class CutFinder {
 
   private:
     Scores& scores_;
-    CellReader reader_;
+    ColumnReader reader_;
     Ladder ladder_;
     std::vector<double> sorted_, hits_, misses_;
     std::vector<Cell> all_;

@@ -388,3 +388,17 @@ def lines(
 def best_expected_f(
     probabilities: NDArray[np.float64], starts: NDArray[np.int64], beta_squared: float
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]: ...
+def label_counts(
+    scores: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    members: NDArray[np.int64],
+    order: NDArray[np.int64],
+    most_neighbours: int,
+) -> NDArray[np.float64]: ...
+def label_partition(
+    scores: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    members: NDArray[np.int64],
+    order: NDArray[np.int64],
+    most_neighbours: int,
+) -> NDArray[np.float64]: ...

@@ -247,6 +247,9 @@ def test_adjacent_scores_are_told_apart():
         ("micro+macro-f1", "auto"),
         ("weighted-f1", "pcut"),
         ("hamming-loss", "auto"),
+        ("subset-accuracy", "auto"),
+        ("subset-accuracy", "seen-sets"),
+        ("subset-accuracy", "decode"),
         ("example-f1", "auto"),
         ("example-f1", "offset"),
         ("example-f1", "at-least-one"),
@@ -273,6 +276,7 @@ def test_identities_of_every_rule(rng, scoring, rule):
             "weighted-f1": metrics.weighted_f1,
             "example-f1": metrics.example_f1,
             "hamming-loss": metrics.hamming_loss,
+            "subset-accuracy": metrics.subset_accuracy,
         }[truth]
         assert found.score == pytest.approx(report(Y, predicted))
 

@@ -5,12 +5,14 @@ Works for any classifier with multi-label scores, and for bare matrices of score
 
 from multimargin.decisions.calibration import Calibration, LabelCalibrator, calibrate
 from multimargin.decisions.decoding import decode
+from multimargin.decisions.joint import JointDecoder
 from multimargin.decisions.reliability import ReliabilityDisplay
 from multimargin.decisions.thresholds import FixedThresholds, Thresholds, ThresholdTuner, tune_thresholds
 
 __all__ = [
     "Calibration",
     "FixedThresholds",
+    "JointDecoder",
     "LabelCalibrator",
     "ReliabilityDisplay",
     "ThresholdTuner",

@@ -20,14 +20,19 @@ __all__ = [
     "best_sets",
     "best_size",
     "coordinate_ascent",
+    "distinct_sets",
     "expected_f_sets",
     "filled",
+    "row_margins",
+    "seen_sets",
     "top",
 ]
 
 Floats = NDArray[np.float64]
 
 ROWS_AT_ONCE = 4096
+CELLS_AT_ONCE = 4_000_000
+NEVER = 1e12
 
 
 def above(scores: Any, thresholds: Any) -> sp.csr_array:
@@ -73,6 +78,25 @@ def best_sets(p: Floats, beta_squared: float) -> NDArray[np.bool_]:
     starts = np.arange(len(p) + 1, dtype=np.int64) * p.shape[1]
     chosen = _core.best_expected_f(np.ascontiguousarray(p).ravel(), starts, beta_squared)[0]
     return np.asarray(chosen.reshape(p.shape).astype(bool))
+
+
+def distinct_sets(positives: sp.csr_array) -> sp.csr_array:
+    """Return each label set that occurs once, in the order of their last rows."""
+    members, ends = positives.indices, positives.indptr
+    last = {members[ends[i] : ends[i + 1]].tobytes(): i for i in range(positives.shape[0])}
+    return sp.csr_array(positives[sorted(last.values())])
+
+
+def seen_sets(odds: Any, sets: sp.csr_array) -> sp.csr_array:
+    """Predict one of the sets for each row: the one of the largest sum of log-odds of its labels."""
+    table = sets.astype(np.float64).T
+    step = max(1, CELLS_AT_ONCE // max(sets.shape[0], sets.shape[1]))
+    best = [
+        # a label that must never be predicted weighs more than any sum of the others
+        np.asarray(np.nan_to_num(filled(odds[start : start + step]), nan=-NEVER, neginf=-NEVER) @ table).argmax(axis=1)
+        for start in range(0, odds.shape[0], step)
+    ]
+    return sp.csr_array(sets[np.concatenate(best)])
 
 
 def best_offset(cells: Cells, scoring: Scoring, always_one: bool = False) -> float:
@@ -165,6 +189,22 @@ def coordinate_ascent(cells: Cells, scoring: Scoring, thresholds: Floats, sweeps
         if not changed:
             break
     return thresholds
+
+
+def row_margins(odds: Floats, predicted: NDArray[np.bool_], usual: float = np.nan) -> Floats:
+    """Log-odds less a threshold of the row that lies between its predicted and its other labels.
+
+    The usual threshold is taken where it does. Predicted cells are above 0, the others are not, also where labels are
+    equally likely or were not chosen in the order of their odds.
+    """
+    lowest_in = np.where(predicted, odds, np.inf).min(axis=1, keepdims=True)
+    highest_out = np.where(predicted, -np.inf, odds).max(axis=1, keepdims=True)
+    middle = np.where(np.isinf(lowest_in), highest_out, np.where(np.isinf(highest_out), lowest_in, 0.0))
+    both = np.isfinite(lowest_in) & np.isfinite(highest_out)
+    middle[both] = (lowest_in[both] + highest_out[both]) / 2
+    limit = np.where((usual < lowest_in) & (usual >= highest_out), usual, middle)
+    margins = odds - limit
+    return np.asarray(np.where(predicted, np.maximum(margins, np.finfo(float).tiny), np.minimum(margins, 0.0)))
 
 
 def _middle(below: float, over: float) -> float:

@@ -27,10 +27,11 @@ RULES: dict[str, tuple[str, ...]] = {
     "example": ("offset", "at-least-one", "rcut", "decode", "per-label", "pcut"),
     "micro+macro": ("per-label",),
     "cost": ("decode", "per-label"),
+    "subset": ("decode", "seen-sets"),
     "precision-at-recall": ("per-label",),
     "recall-at-precision": ("per-label",),
 }
-"""The rules for each kind of scoring; ``rule="auto"`` is the first, and for example-F the best out of fold."""
+"""The rules for each kind of scoring; ``rule="auto"`` is the first one, or the best of several on the scores given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,9 @@ class Scoring:
         predicted = without(without(predicted, cells.labels.missing), cells.unusable)
         hits = sp.csr_array(cells.present.astype(np.int8).multiply(predicted.astype(np.int8)))
         hits.eliminate_zeros()
+        if self.kind == "subset":
+            wrong = np.diff(cells.present.indptr) + np.diff(predicted.indptr) - 2 * np.diff(hits.indptr)
+            return _mean((wrong == 0).astype(np.float64), example_weights(cells))
         if self.kind == "example":
             return self._example(cells, hits, predicted)
         of_labels = cells.per_label(hits), cells.per_label(cells.present), cells.per_label(predicted)
@@ -136,7 +140,7 @@ def read_scoring(scoring: Any, n_labels: int, beta: Any, costs: Any, confidence:
     """Check a scoring and what belongs to it."""
     name, level = (scoring[0], scoring[1]) if isinstance(scoring, (tuple, list)) and len(scoring) == 2 else (scoring, 0)
     known = [f"{kind}-f1" for kind in F_MEASURES] + [f"{kind}-fbeta" for kind in F_MEASURES]
-    known += ["micro+macro-f1", "hamming-loss", "cost", "precision-at-recall", "recall-at-precision"]
+    known += ["micro+macro-f1", "hamming-loss", "cost", "subset-accuracy", "precision-at-recall", "recall-at-precision"]
     if not isinstance(name, str) or name not in known:
         close = difflib.get_close_matches(str(name), known, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(known)}."
@@ -161,7 +165,8 @@ def read_scoring(scoring: Any, n_labels: int, beta: Any, costs: Any, confidence:
             f"got {confidence!r} with scoring={name!r}."
         )
         raise InputError(msg)
-    kind = "cost" if name in ("hamming-loss", "cost") else name.removesuffix("-f1").removesuffix("-fbeta")
+    kinds = {"hamming-loss": "cost", "subset-accuracy": "subset"}
+    kind = kinds.get(name) or name.removesuffix("-f1").removesuffix("-fbeta")
     return Scoring(
         name=name if not at_level else f"{name}-{level:g}",
         kind=kind,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Self
@@ -218,6 +219,14 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
 
+    @contextmanager
+    def _progress(self, what: str) -> Iterator[None]:
+        """Print how long something took, if the user wants to know."""
+        start = perf_counter()
+        yield
+        if self.verbose:
+            sys.stderr.write(f"{type(self).__name__}: {what} in {perf_counter() - start:.2f} s\n")
+
     def _check_common(self) -> None:
         if self.response_method not in RESPONSES:
             msg = f"response_method must be one of {', '.join(map(repr, RESPONSES))}; got {self.response_method!r}."
@@ -271,10 +280,8 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             part_of_row[test] = number
         scores = _assemble([scores for scores, _ in parts], [test for _, test in folds], labels)
         if self.refit:
-            start = perf_counter()
-            estimator = clone(self.estimator).fit(X, target, **fit_params)
-            if self.verbose:
-                sys.stderr.write(f"{type(self).__name__}: all rows in {perf_counter() - start:.2f} s\n")
+            with self._progress("all rows"):
+                estimator = clone(self.estimator).fit(X, target, **fit_params)
         else:
             estimator = parts[0][1]
         self.response_method_ = response_of(estimator, self.response_method)

@@ -15,7 +15,7 @@ from multimargin.decisions._scoring import read_scoring
 from multimargin.errors import InputError
 from multimargin.labels import read_labels
 
-__all__ = ["decode"]
+__all__ = ["decode", "joint_sets"]
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +31,6 @@ METRICS = (
     "micro-fbeta",
     "precision@k",
 )
-BLOCK_CELLS = 4_000_000
 
 
 def decode(
@@ -119,7 +118,7 @@ def decode(
         if scoring.costs is not None:
             chosen = p > scoring.costs[0] / (scoring.costs[0] + scoring.costs[1])
         elif scoring.kind == "example":
-            chosen = _joint(_read_sizes(sizes, p), p, b) if sizes is not None else _independent(p, b)
+            chosen = joint_sets(_read_sizes(sizes, p), b) if sizes is not None else _independent(p, b)
         else:
             chosen = _counted(p, b, pooled=scoring.kind == "micro")
     cells = chosen.astype(np.int64)
@@ -183,19 +182,8 @@ def _likeliest(p: Floats, sets: Any) -> NDArray[np.bool_]:
     if labels.missing is not None:
         msg = "sets must be complete; some of their cells are NaN. Leave these rows out."
         raise InputError(msg)
-    members = labels.positives.indices
-    keys = {members[a:b].tobytes(): row for row, (a, b) in enumerate(zip(*_ends(labels.positives), strict=True))}
-    distinct = labels.positives[sorted(keys.values())]
-    odds, best = log_odds_of(p), np.empty(len(p), dtype=np.int64)
-    step = max(1, BLOCK_CELLS // distinct.shape[0])
-    table = distinct.astype(np.float64).T
-    for start in range(0, len(p), step):
-        best[start : start + step] = np.asarray(odds[start : start + step] @ table).argmax(axis=1)
-    return np.asarray(distinct[best].toarray().astype(bool))
-
-
-def _ends(cells: sp.csr_array) -> tuple[Any, Any]:
-    return cells.indptr[:-1], cells.indptr[1:]
+    sets_seen = rows.distinct_sets(labels.positives)
+    return np.asarray(rows.seen_sets(log_odds_of(p), sets_seen).toarray().astype(bool))
 
 
 def _independent(p: Floats, beta_squared: float) -> NDArray[np.bool_]:
@@ -230,9 +218,9 @@ def _read_sizes(sizes: Any, p: Floats) -> Floats:
     return found
 
 
-def _joint(sizes: Floats, p: Floats, beta_squared: float) -> NDArray[np.bool_]:
+def joint_sets(sizes: Floats, beta_squared: float) -> NDArray[np.bool_]:
     """Compare the best sets of every size: for size k, the k labels of largest expected gain."""
-    n, n_labels = p.shape
+    n, n_labels, _ = sizes.shape
     counts = np.arange(1, n_labels + 1)
     share = (1 + beta_squared) / (counts[None, :] + beta_squared * counts[:, None])  # labels in all x predicted
     # a row with k labels appears k times among its labels

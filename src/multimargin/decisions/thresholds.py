@@ -27,7 +27,10 @@ Floats = NDArray[np.float64]
 
 RARE = 5
 """Labels with fewer positives than this are called rare."""
-EXAMPLE_RULES = ("offset", "at-least-one", "rcut", "decode")
+TRIED = {"example": ("offset", "at-least-one", "rcut", "decode"), "subset": ("seen-sets", "decode")}
+"""Rules of which ``rule="auto"`` takes the best on the scores given."""
+COMPARE = ("offset", "at-least-one", "rcut", "decode", "seen-sets")
+"""Rules that compare labels, and so calibrate their scores first."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +64,10 @@ class Thresholds:
         For ``"offset"`` and ``"at-least-one"``, the log-odds above which a label is predicted.
     size : int
         For ``"rcut"``, the number of labels of each row.
+    beta_squared : float
+        For ``"decode"``.
+    sets : csr_array or None
+        For ``"seen-sets"``, the label sets that may be predicted.
     score_coverage : float
         Share of the positive cells that have a score: with sparse scores, no rule can find more.
     """
@@ -78,6 +85,7 @@ class Thresholds:
     offset: float = np.nan
     size: int = 0
     beta_squared: float = 1.0
+    sets: sp.csr_array | None = None
     score_coverage: float = 1.0
 
     def predict(self, scores: Any) -> Any:
@@ -104,6 +112,8 @@ class Thresholds:
             return rows.at_least_one(odds, self.offset)
         if self.rule == "rcut":
             return rows.top(odds, self.size)
+        if self.sets is not None:
+            return rows.seen_sets(odds, self.sets)
         return rows.expected_f_sets(odds, self.beta_squared)
 
     def margins(self, scores: Any) -> Floats:
@@ -120,23 +130,18 @@ class Thresholds:
                 margins = scores - self.values
             return np.where(scores == -np.inf, -np.inf, margins)
         odds = self.calibration.log_odds(scores)
-        predicted = self.cells(scores).toarray().astype(bool)
-        limit = np.full((len(odds), 1), self.offset)
         if self._looks_at_rows:
-            lowest_in = np.where(predicted, odds, np.inf).min(axis=1, keepdims=True)
-            highest_out = np.where(predicted, -np.inf, odds).max(axis=1, keepdims=True)
-            middle = np.where(np.isinf(lowest_in), highest_out, np.where(np.isinf(highest_out), lowest_in, 0.0))
-            both = np.isfinite(lowest_in) & np.isfinite(highest_out)
-            middle[both] = (lowest_in[both] + highest_out[both]) / 2
-            inside = (limit < lowest_in) & (limit >= highest_out)
-            limit = np.where(inside, limit, middle)
-        margins = odds - limit
-        tiny = np.finfo(float).tiny
-        return np.asarray(np.where(predicted, np.maximum(margins, tiny), np.minimum(margins, 0.0)))
+            return rows.row_margins(odds, self.cells(scores).toarray().astype(bool), self.offset)
+        margins = odds - self.offset
+        # thresholds are compared with scores: the sign is theirs, also where rounding of log-odds differs
+        predicted = scores > self.values
+        return np.asarray(np.where(predicted, np.maximum(margins, np.finfo(float).tiny), np.minimum(margins, 0.0)))
 
     @property
     def _looks_at_rows(self) -> bool:
-        return self.rule in ("at-least-one", "rcut") or (self.rule == "decode" and bool(np.isnan(self.values).all()))
+        return self.rule in ("at-least-one", "rcut", "seen-sets") or (
+            self.rule == "decode" and bool(np.isnan(self.values).all())
+        )
 
     def table(self, max_labels: int | None = 20) -> str:
         """Return a table of the labels with the fewest positives first."""
@@ -188,17 +193,19 @@ def tune_thresholds(
         NaN cells are left out.
     scoring : str or tuple, default="macro-f1"
         ``"macro-f1"``, ``"micro-f1"``, ``"weighted-f1"``, ``"example-f1"``, the same with ``-fbeta``,
-        ``"micro+macro-f1"``, ``"hamming-loss"``, ``"cost"``, ``("precision-at-recall", r)`` (per label, the best
+        ``"micro+macro-f1"``, ``"hamming-loss"``, ``"cost"``, ``"subset-accuracy"``,
+        ``("precision-at-recall", r)`` (per label, the best
         precision whose recall is at least r) and ``("recall-at-precision", p)``. Every metric needs its own rule: one
         tuned for macro-F1 lowers micro-F1.
     rule : str, default="auto"
         ``"per-label"``: the best threshold of each label; exact for macro, weighted and micro F, costs, and at a level;
         for the example F, a coordinate-wise optimum. ``"offset"``: one threshold for the calibrated probabilities of
         all labels, exact on these rows. ``"at-least-one"``: the same, and the best label of every row.
-        ``"rcut"``: the same number of labels for each row. ``"pcut"``: each label as often as in Y. ``"decode"``: the
+        ``"rcut"``: the same number of labels for each row. ``"seen-sets"``, for the subset accuracy: of the label sets
+        in Y the one of largest sum of log-odds. ``"pcut"``: each label as often as in Y. ``"decode"``: the
         best set for the calibrated probabilities of the row. ``"auto"``: ``"per-label"`` for macro and weighted F and
-        at a level, ``"offset"`` for micro F, ``"decode"`` for costs, and for the example F the best of the four rules
-        on these rows.
+        at a level, ``"offset"`` for micro F, ``"decode"`` for costs, and for the example F and the subset accuracy the
+        best rule on these rows.
     beta : float, default=1.0
         For the scorings that end in ``-fbeta``: recall counts beta times as much as precision.
     shrinkage : float, default=30.0
@@ -254,12 +261,12 @@ def check_rule(scoring: Scoring, rule: Any, shrinkage: Any) -> None:
 
 def tune(cells: Cells, scoring: Scoring, rule: str, shrinkage: float, from_probabilities: bool = False) -> Thresholds:
     """Find the rule for cells that have been checked."""
-    if rule == "auto" and scoring.kind == "example":
+    if rule == "auto" and scoring.kind in TRIED:
         calibration = fit_calibration(cells, from_probabilities=from_probabilities)
-        tried = [_tuned(cells, scoring, name, shrinkage, calibration) for name in EXAMPLE_RULES]
+        tried = [_tuned(cells, scoring, name, shrinkage, calibration) for name in TRIED[scoring.kind]]
         return max(tried, key=lambda found: found.score)
     rule = RULES[scoring.kind][0] if rule == "auto" else rule
-    compares = rule in EXAMPLE_RULES or (rule == "per-label" and scoring.kind == "example")
+    compares = rule in COMPARE or (rule == "per-label" and scoring.kind == "example")
     lines = fit_calibration(cells, from_probabilities=from_probabilities) if compares else None
     return _tuned(cells, scoring, rule, shrinkage, lines)
 
@@ -301,11 +308,19 @@ def _from_cuts(cells: Cells, scoring: Scoring, found: Thresholds, shrinkage: flo
 
 
 def _from_odds(cells: Cells, scoring: Scoring, found: Thresholds, calibration: Calibration) -> Thresholds:
-    if scoring.kind == "cost":
-        assert scoring.costs is not None
-        values = calibration.threshold(np.log(scoring.costs[0] / scoring.costs[1]))
+    if scoring.costs is not None or (scoring.kind == "subset" and found.rule == "decode"):
+        ratio = 1.0 if scoring.costs is None else scoring.costs[0] / scoring.costs[1]
+        values = calibration.threshold(np.log(ratio))
         return replace(found, values=values, best=values)
     comparable = cells.with_scores(calibration.log_odds(cells.scores))
+    if found.rule == "seen-sets":
+        whole = cells.weights > 0
+        if cells.labels.missing is not None:
+            whole &= np.diff(cells.labels.missing.indptr) == 0
+        if not whole.any():
+            msg = "rule='seen-sets' needs a row whose labels are all known; Y has none. Use rule='decode'."
+            raise InputError(msg)
+        return replace(found, sets=rows.distinct_sets(cells.labels.positives[whole]))
     if found.rule == "rcut":
         return replace(found, size=rows.best_size(comparable, scoring))
     if found.rule == "decode":
