@@ -1,8 +1,9 @@
 """Example F1 of a CliqueClassifier with softmax margin, by the way its label sets are decided.
 
-Protocol as in benchmarks/decisions.py: new splits of the pooled rows, C = 1, decisions made on out-of-fold scores of the
-training rows. "mode" is the most likely set; "offset" one tuned threshold on the marginals; "independent" the best set for
-the expected F of tempered marginals taken as independent; "joint" the best one for the tempered joint distribution.
+Protocol as in benchmarks/decisions.py: new splits of the pooled rows, C = 1, decisions made on out-of-fold scores of
+the training rows. "mode" is the most likely set; "offset" one tuned threshold on the marginals; "independent" the best
+set for the expected F of tempered marginals taken as independent; "joint" the best one for the tempered joint
+distribution.
 
     MULTIMARGIN_DATA=... python benchmarks/joint_decoding.py [--splits 3] [name of a data set]...
 """

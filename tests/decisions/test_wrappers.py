@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from multimargin import LinearM3L, ThresholdTuner, datasets, metrics, tune_thresholds
 from multimargin.decisions import FixedThresholds
 from multimargin.errors import InputError
+from multimargin.labels import read_labels
 from multimargin.model_selection import MultilabelStratifiedKFold
 
 EXPECTED_FAILURES = {
@@ -145,6 +146,55 @@ def test_prefit_and_single_split(problem):
     assert np.isnan(single.nested_score_)
 
 
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Remembers the weights it was given."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.arange(y.shape[1])
+        self.weights_ = sample_weight
+        return self
+
+    def decision_function(self, X):
+        return X[:, : len(self.classes_)]
+
+
+class TopScores(Recorder):
+    """Gives the three best scores of each row only, as models with very many labels do."""
+
+    def decision_function(self, X):
+        scores = super().decision_function(X)
+        kept = scores >= np.sort(scores, axis=1)[:, [-3]]
+        rows, columns = np.nonzero(kept)
+        return sp.csr_array((scores[rows, columns], (rows, columns)), shape=scores.shape)
+
+
+@pytest.mark.parametrize("scoring", ["macro-f1", "micro-f1", "example-f1", "subset-accuracy"])
+def test_sparse_scores(problem, scoring):
+    X, Y = problem
+    model = ThresholdTuner(TopScores(), scoring=scoring, cv=KFold(4)).fit(X, Y)
+    assert 0 <= model.nested_score_ <= 1
+    stored = TopScores().fit(X, Y).decision_function(X)
+    with pytest.warns(UserWarning, match="of the positive cells"):
+        by_hand = tune_thresholds(stored, Y, scoring)
+    assert model.best_score_ == pytest.approx(by_hand.score)
+    predicted = model.predict(X)
+    np.testing.assert_array_equal(predicted, by_hand.predict(stored).toarray())
+    np.testing.assert_array_equal(model.decision_function(X) > 0, predicted == 1)
+    if scoring != "subset-accuracy":
+        assert (predicted.sum(axis=1) <= 3).all()
+
+
+def test_label_matrices_and_splitters(problem):
+    X, Y = problem
+    labels = read_labels(Y, names=list("abcde"))
+    sets = [set(row) for row in ThresholdTuner(LinearM3L(random_state=0)).fit(X, labels).predict_sets(X)]
+    assert set().union(*sets) <= set("abcde")
+    for y in (labels, [set(np.flatnonzero(row)) for row in Y]):
+        for cv in (KFold(3), MultilabelStratifiedKFold(3, random_state=0)):
+            model = ThresholdTuner(LinearM3L(random_state=0), cv=cv).fit(X, y)
+            assert len(model.thresholds_) == 5
+
+
 def test_number_of_jobs_does_not_matter(problem):
     X, Y = problem
     one, two = (ThresholdTuner(LinearM3L(random_state=0), random_state=0, n_jobs=n).fit(X, Y) for n in (1, 2))
@@ -160,18 +210,6 @@ def test_search_over_a_parameter_of_the_estimator(problem):
         cv=2,
     ).fit(X, Y)
     assert search.best_params_["estimator__C"] in (0.01, 1.0)
-
-
-class Recorder(ClassifierMixin, BaseEstimator):
-    """Remembers the weights it was given."""
-
-    def fit(self, X, y, sample_weight=None):
-        self.classes_ = np.arange(y.shape[1])
-        self.weights_ = sample_weight
-        return self
-
-    def decision_function(self, X):
-        return X[:, : len(self.classes_)]
 
 
 def test_metadata(problem):

@@ -311,7 +311,7 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             splitter = MultilabelStratifiedKFold(min(int(self.cv), n), random_state=self.random_state)
             folds = list(splitter.split(None, labels))
         elif hasattr(self.cv, "split"):
-            folds = list(self.cv.split(X, y if labels.form.kind != "sets" else labels, **params))
+            folds = list(self.cv.split(X, labels.positives if isinstance(y, LabelMatrix) else y, **params))
         elif isinstance(self.cv, Iterable) and not isinstance(self.cv, str):
             folds = [(np.asarray(train), np.asarray(test)) for train, test in self.cv]
         else:
