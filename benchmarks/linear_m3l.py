@@ -223,7 +223,7 @@ def draw(names):
         X, Y = load(name)
         for ax, (title, prior) in zip(row, {"R = I": None, "dense R": priors.from_labels(Y)}.items(), strict=True):
             model = LinearM3L(prior=prior, tol=1e-4, n_jobs=2, random_state=0).fit(X, Y)
-            plots.convergence(model, ax=ax).set_title(f"{name}, {title}")
+            plots.ConvergenceDisplay.from_estimator(model, ax=ax).ax_.set_title(f"{name}, {title}")
     RESULTS.mkdir(exist_ok=True)
     figure.savefig(RESULTS / "convergence.png", dpi=90)
     print(f"written to {RESULTS / 'convergence.png'}")

@@ -60,7 +60,7 @@ def generic(X, Y, *, model: str, C: float, tol: float, backend: str) -> dict[str
     """Solve the primal with explicit label features by cvxpy; no intercept."""
     import cvxpy as cp
 
-    from multimargin.grams import gram_factor
+    from multimargin.kernels import gram_factor
     from multimargin.label_kernels import Polynomial, label_atoms, single_labels
 
     positives, negatives = sp.csr_array(Y), sp.csr_array(1 - Y)

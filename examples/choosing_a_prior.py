@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import clone
 
-from multimargin import KernelM3L, datasets, plots, priors
+from multimargin import KernelM3L, datasets, plots, priors, weights
 from multimargin.model_selection import MultilabelStratifiedKFold
 
 Losses = dict[str, np.ndarray]
@@ -92,7 +92,7 @@ def other_source() -> Losses:
             signatures = digits.signatures[list(unseen)]
             model = KernelM3L(
                 prior=priors.from_signatures(signatures) if with_prior else None,
-                class_weight=priors.LabelFrequencies(priors.signature_frequencies(signatures))
+                class_weight=weights.LabelFrequencies(weights.signature_frequencies(signatures))
                 if with_frequencies
                 else None,
                 random_state=0,
@@ -109,9 +109,10 @@ def draw(folder: Path, same: Losses, other: Losses) -> None:
 
     digits = datasets.load_digit_attributes()
     unseen = digits.splits[0].unseen
-    ax = plots.prior(priors.from_signatures(digits.signatures[list(unseen)]), digits.label_names)
-    ax.set_title(f"Prior of the unseen digits {', '.join(map(str, unseen))}", fontsize="medium")
-    ax.figure.savefig(folder / "prior.png", dpi=110, bbox_inches="tight")
+    R = priors.from_signatures(digits.signatures[list(unseen)])
+    display = plots.PriorDisplay.from_matrix(R, digits.label_names)
+    display.ax_.set_title(f"Prior of the unseen digits {', '.join(map(str, unseen))}", fontsize="medium")
+    display.figure_.savefig(folder / "prior.png", dpi=110, bbox_inches="tight")
 
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 2.9), layout="constrained")
     for ax, title, losses, share in (

@@ -73,7 +73,7 @@ def draw(folder: Path, search: GridSearchCV) -> None:
     left.set_xlabel("Hamming loss in %, standard deviation over 5 folds")
     left.spines[["top", "right", "left"]].set_visible(False)
     left.tick_params(left=False)
-    plots.convergence(search.best_estimator_, ax=right)
+    plots.ConvergenceDisplay.from_estimator(search.best_estimator_, ax=right)
     figure.savefig(folder / "kernels.png", dpi=110)
 
 

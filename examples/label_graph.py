@@ -44,8 +44,8 @@ def main():
     for clique in cliques:
         print("  " + " - ".join(clique))
     print(model[-1].certificate_)  # the gap for these cliques, and the gap over all candidates
-    plots.label_graph(model[-1]).figure.savefig("label_graph.png", dpi=150)
-    plots.clique_path(model[-1]).figure.savefig("clique_path.png", dpi=150)
+    plots.LabelGraphDisplay.from_estimator(model[-1]).figure_.savefig("label_graph.png", dpi=150)
+    plots.CliquePathDisplay.from_estimator(model[-1]).figure_.savefig("clique_path.png", dpi=150)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ from multimargin import (
     load,
     priors,
     save,
+    weights,
 )
 from multimargin.baselines import OutputKernelLeastSquares, RankSVM
 from multimargin.errors import InputError, ModelFileError
@@ -79,7 +80,7 @@ def small_models() -> list[Any]:
     fits = [
         (LinearM3L(prior=priors.from_labels(Y), random_state=0), X, Y),
         (LinearM3L(prior=pd.DataFrame(np.eye(4), names, names)), table, frame),
-        (LinearM3L(class_weight=priors.LabelFrequencies([0.2, 0.5, 0.8, 0.5])), X, sets),
+        (LinearM3L(class_weight=weights.LabelFrequencies([0.2, 0.5, 0.8, 0.5])), X, sets),
         (LinearM3L(prior=priors.LowRankPrior(np.ones((4, 1)), np.ones(4))), sp.csr_array(X), sp.dok_matrix(Y)),
         (LinearM3L(), X.astype(np.float32), np.where(Y[:, 0], "yes", "no")),
         (KernelM3L(), X, sp.csc_array(Y)),

@@ -85,6 +85,23 @@ def test_nan_cells_are_missing(Y):
     assert negative.tolist() == [1, 0]
 
 
+def test_counts_and_constants_are_computed_once_and_belong_to_the_rows(rng):
+    Y = np.where(rng.random((30, 5)) < 0.2, np.nan, rng.random((30, 5)) < 0.5)
+    Y[:, 0], Y[:, 1], Y[:, 2] = 1, 0, np.nan
+    Y[20:, 3] = np.where(np.isnan(Y[20:, 3]), np.nan, 1)
+    labels = read_labels(Y)
+    for of, cells in ((labels, Y), (labels.part(np.arange(20, 30)), Y[20:]), (labels.part(slice(20, 30)), Y[20:])):
+        positive, negative = of.counts()
+        np.testing.assert_array_equal(positive, (cells == 1).sum(axis=0))
+        np.testing.assert_array_equal(negative, (cells == 0).sum(axis=0))
+        np.testing.assert_array_equal(of.constant, (positive == 0) | (negative == 0))
+        np.testing.assert_array_equal(of.signs, np.where(positive > 0, 1, -1))
+        assert of.counts()[0] is positive
+        with pytest.raises(ValueError, match="read-only"):
+            of.constant[0] = False
+    assert read_labels([[1.0], [np.nan]]).part([0]).missing is None
+
+
 def test_lists_of_labels_are_label_sets_unless_they_form_a_table():
     assert read_labels([["a", "b"], ["b", "c"]]).names.tolist() == ["a", "b", "c"]
     assert read_labels([[3, 5], [3]]).names.tolist() == [3, 5]

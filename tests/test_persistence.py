@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from multimargin import baselines, priors
+from multimargin import baselines, priors, weights
 from multimargin.errors import InputError, ModelFileError
 from multimargin.estimators import (
     REGISTRY,
@@ -107,7 +107,7 @@ def assert_same_model(a: LinearM3L, b: LinearM3L) -> None:
         {"C": 0.5, "fit_intercept": False, "random_state": 3},
         {"prior": np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])},
         {"prior": priors.LowRankPrior(np.ones((3, 1)) / 2, np.full(3, 0.5))},
-        {"class_weight": priors.LabelFrequencies([0.2, 0.5, 0.8])},
+        {"class_weight": weights.LabelFrequencies([0.2, 0.5, 0.8])},
         {"class_weight": "balanced", "loss": "hamming", "C": np.float64(2)},
     ],
     ids=["defaults", "plain", "matrix prior", "low-rank prior", "frequencies", "numpy scalar"],
@@ -122,7 +122,7 @@ def test_loaded_model_is_the_saved_one(tmp_path: Path, parameters: dict[str, Any
         assert type(other) is type(value)
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(other, value)
-        elif not isinstance(value, priors.LowRankPrior | priors.LabelFrequencies):
+        elif not isinstance(value, priors.LowRankPrior | weights.LabelFrequencies):
             assert other == value
     X, Y = sample()
     np.testing.assert_array_equal(clone(loaded).fit(X, Y).coef_, model.coef_)

@@ -9,13 +9,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import multimargin
-from multimargin import KernelM3L, LinearM3L, ZeroShotClassifier, priors
+from multimargin import KernelM3L, LinearM3L, ZeroShotClassifier, priors, weights
 from multimargin.errors import InputError
 from multimargin.zero_shot import (
     CategoryKFold,
-    harmonic_mean_accuracy,
     harmonic_mean_scorer,
-    per_class_accuracy,
     per_class_scorer,
 )
 
@@ -76,7 +74,7 @@ def test_the_estimator_gets_the_prior_and_the_weights_of_the_candidates(animals)
     model = ZeroShotClassifier(LinearM3L(tol=1e-8, max_iter=100_000, random_state=0), ANIMALS).fit(X, y)
     by_hand = LinearM3L(
         prior=priors.from_signatures(targets),
-        class_weight=priors.class_weights(Y, priors.signature_frequencies(targets)),
+        class_weight=weights.class_weights(Y, weights.signature_frequencies(targets)),
         tol=1e-8,
         max_iter=100_000,
         random_state=0,
@@ -155,33 +153,6 @@ def test_harmonic_mean_over_seen_and_unseen(animals):
     scores = cross_val_score(model, X, y, cv=cv, scoring=harmonic_mean_scorer, error_score="raise")
     assert np.all((scores >= 0) & (scores <= 1))
     assert scores.mean() > 0.3
-
-
-def test_accuracies():
-    truth, guess = np.array(list("aabbbc")), np.array(list("abbbbx"))
-    assert per_class_accuracy(truth, guess) == pytest.approx((0.5 + 1 + 0) / 3)
-    seen, unseen = (0.5 + 1) / 2, 0.0
-    assert harmonic_mean_accuracy(truth, guess, ["a", "b"]) == 0.0
-    assert harmonic_mean_accuracy(truth, truth, ["a", "b"]) == 1.0
-    assert harmonic_mean_accuracy(truth, np.array(list("abbbbc")), ["a", "b"]) == pytest.approx(2 * seen / (seen + 1))
-    assert unseen == 0.0
-    with pytest.raises(InputError, match="no unseen one"):
-        harmonic_mean_accuracy(truth, guess, ["a", "b", "c"])
-
-
-def test_category_folds_are_disjoint_in_categories(rng):
-    y = rng.choice(list("abcdefg"), size=200)
-    tested = []
-    for train, test in CategoryKFold(3, random_state=1).split(y, y):
-        assert not set(y[train]) & set(y[test])
-        assert len(train) + len(test) == 200
-        tested.extend(test)
-    assert sorted(tested) == list(range(200))
-    for train, test in CategoryKFold(3, seen_share=0.5, random_state=1).split(y, y):
-        assert set(y[train]) & set(y[test])
-        assert not set(train) & set(test)
-    with pytest.raises(InputError, match="between 2 and the 7 categories"):
-        next(CategoryKFold(8).split(y, y))
 
 
 def test_all_seen_means_all_are_candidates(animals):

@@ -67,6 +67,7 @@ _ROOMS = (
     "model_selection",
     "plots",
     "priors",
+    "weights",
     "zero_shot",
 )
 

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin.errors import InputError
-from multimargin.grams import gram_factor
+from multimargin.kernels import gram_factor
 
 __all__ = [
     "LABEL_KERNELS",

@@ -1,14 +1,17 @@
 """Every form of Y, in and out.
 
 Inside the library Y is one thing, a :class:`LabelMatrix`: the cells that are positive, the cells that are unknown,
-the names of the labels, and the form the user gave, so that predictions come back in that form. Y is held sparse from
-end to end; a sparse Y is never densified.
+the names of the labels, and the form the user gave, so that predictions come back in that form. Y is read and held
+sparse, and counts, splits, metrics, priors and label kernels work on the sparse form, the latter by blocks of rows.
+Dense are the predictions that are asked for in a dense form, the categories of signatures, and what an estimator says
+of itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -100,11 +103,33 @@ class LabelMatrix:
 
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Numbers of positive and of negative cells per label; unknown cells count in neither."""
+        return self._counts
+
+    @cached_property
+    def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         positive = np.bincount(self.positives.indices, minlength=self.n_labels)
         known = np.full(self.n_labels, self.n_samples)
         if self.missing is not None:
             known = known - np.bincount(self.missing.indices, minlength=self.n_labels)
-        return positive, known - positive
+        return _frozen(positive), _frozen(known - positive)
+
+    @cached_property
+    def constant(self) -> NDArray[np.bool_]:
+        """Which labels take one value only; those never observed are among them."""
+        positive, negative = self.counts()
+        return _frozen((positive == 0) | (negative == 0))
+
+    @cached_property
+    def signs(self) -> NDArray[np.float64]:
+        """1 for every label that is present in a row, -1 for the others: of a constant label, its value."""
+        return _frozen(np.where(self.counts()[0] > 0, 1.0, -1.0))
+
+    def part(self, rows: Any) -> LabelMatrix:
+        """Return the labels of some of the rows."""
+        missing = None if self.missing is None else self.missing[rows]
+        return replace(
+            self, positives=self.positives[rows], missing=missing if missing is not None and missing.nnz else None
+        )
 
 
 def read_labels(
@@ -389,6 +414,12 @@ def _check(labels: LabelMatrix, n_samples: int | None, subject: str) -> None:
             msg = f"The label name {name!r} occurs twice in {subject}. Give every label a name of its own."
             raise InputError(msg)
         seen.add(name)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array, which is shared from now on, as one nobody can write to."""
+    array.setflags(write=False)
+    return array
 
 
 def _with_data(cells: sp.csr_array, keep: NDArray[np.bool_]) -> sp.csr_array:

@@ -58,7 +58,8 @@ def storable_classes() -> dict[str, type]:
     from .estimators import REGISTRY, Certificate, CliqueCertificate, CliquePath, History
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
-    from .priors import LabelFrequencies, LowRankPrior
+    from .priors import LowRankPrior
+    from .weights import LabelFrequencies
     from .zero_shot import ZeroShotClassifier
 
     results = (Certificate, CliqueCertificate, CliquePath, History, LabelForm)

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from multimargin import priors
+from multimargin import priors, weights
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
 from multimargin.labels import read_labels
@@ -66,7 +66,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     A multi-label estimator learns the attributes from the rows of the seen categories. With ``use_prior`` it is
     given what is known of the categories to recognise: :math:`R = \sum_c p(c)\, y_c y_c^\top` of their signatures
     (:func:`multimargin.priors.from_signatures`); with ``use_frequencies`` class weights turn the attribute frequencies
-    of the training rows into theirs (:func:`multimargin.priors.class_weights`). A row is then given the category whose
+    of the training rows into theirs (:func:`multimargin.weights.class_weights`). A row is then given the category whose
     signature :math:`y_c \in \{-1, 1\}^L` fits its attribute scores z best:
 
     ===============  ======================================================================================
@@ -327,7 +327,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if self.use_prior:
             settings["prior"] = priors.LowRankPrior(np.ascontiguousarray((targets.signs * np.sqrt(p)[:, None]).T))
         if self.use_frequencies:
-            settings["class_weight"] = priors.class_weights(Y, p @ targets.cells)
+            settings["class_weight"] = weights.class_weights(Y, p @ targets.cells)
         if self.warm_start:
             settings["warm_start"] = True
         names = model.get_params()

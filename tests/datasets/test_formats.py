@@ -14,16 +14,6 @@ HEADER = "@relation r\n@attribute a numeric\n@attribute l1 {0,1}\n@attribute l2 
 LABELS = ["l1", "l2"]
 
 
-@pytest.fixture
-def put(tmp_path):
-    def write(name, text):
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
-
-
 def test_nominal_attributes_become_one_column_per_category(put):
     header = "@relation r\n@attribute c {red, 'dark blue', green}\n@attribute b {0,1}\n@attribute l {0,1}\n@data\n"
     dense = datasets.read(put("a.arff", header + "red,1,0\ngreen,0,1\n'dark blue',1,1\n"), labels=["l"])

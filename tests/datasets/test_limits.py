@@ -15,16 +15,6 @@ from multimargin.datasets.formats import source
 from multimargin.errors import FileFormatError, InputError
 
 
-@pytest.fixture
-def put(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def peak_of(call):
     tracemalloc.start()
     try:

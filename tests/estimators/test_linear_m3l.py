@@ -2,6 +2,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every_prior import PRIORS, as_matrix, make_priors
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
@@ -16,27 +17,6 @@ def make_problem(rng, n=40, d=4, n_labels=5):
     X = rng.normal(size=(n, d))
     Y = (X @ rng.normal(size=(d, n_labels)) + rng.normal(size=(n, n_labels)) > 0).astype(int)
     return X, Y
-
-
-def make_priors(rng, n_labels=5):
-    """R = I, full rank with negative entries, singular, and both low-rank forms."""
-    factor = rng.normal(size=(n_labels, 2))
-    return {
-        "identity": None,
-        "dense": priors.from_embeddings(rng.normal(size=(n_labels, n_labels))),
-        "singular": priors.from_signatures(rng.choice([-1, 1], size=(2, n_labels))),
-        "factor": priors.LowRankPrior(factor),
-        "factor and diagonal": priors.LowRankPrior(factor, rng.random(n_labels)),
-    }
-
-
-PRIORS = list(make_priors(np.random.default_rng(0)))
-
-
-def as_matrix(prior, n_labels):
-    if prior is None:
-        return np.eye(n_labels)
-    return prior.toarray() if isinstance(prior, priors.LowRankPrior) else prior
 
 
 def optimum(X, y, R, cost, margin, bias):

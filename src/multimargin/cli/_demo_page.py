@@ -151,7 +151,7 @@ def _digit_cards(strokes: Strokes) -> list[Html]:
 def _prior_section(strokes: Strokes) -> Html:
     split = strokes.splits[0]
     R = split.models[True][-1].prior
-    ax = plots.prior(R, strokes.data.label_names, ax=_axes(7.6, 6.4))
+    ax = plots.PriorDisplay.from_matrix(R, strokes.data.label_names, ax=_axes(7.6, 6.4)).ax_
     return section(
         "What M3L was told",
         element(
@@ -171,7 +171,7 @@ def _prior_section(strokes: Strokes) -> Html:
 
 def _certificate_section(strokes: Strokes) -> Html:
     models = [split.models[True][-1] for split in strokes.splits]
-    ax = plots.convergence(models[0], ax=_axes(7.0, 4.0))
+    ax = plots.ConvergenceDisplay.from_estimator(models[0], ax=_axes(7.0, 4.0)).ax_
     rows = [
         (
             _digits(split.unseen),

@@ -1,9 +1,9 @@
 """Multi-label data: file readers, a catalogue of known sets, embedded real data, a synthetic generator."""
 
 from multimargin.datasets.catalogue import Facts, available, load
+from multimargin.datasets.dataset import Dataset
 from multimargin.datasets.digits import DigitSplit, load_digit_attributes, load_digit_strips
 from multimargin.datasets.formats import (
-    Dataset,
     read,
     read_arff,
     read_csv,

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 from sklearn.datasets import fetch_openml
-from sklearn.utils import Bunch
 
 from multimargin.datasets.catalogue_readers import (
     RCV1_FEATURES,
@@ -25,7 +24,7 @@ from multimargin.datasets.catalogue_readers import (
     read_rcv1_pooled,
     read_xmc_pair,
 )
-from multimargin.datasets.formats.dataset import LABEL_DTYPE
+from multimargin.datasets.dataset import LABEL_DTYPE, Dataset
 from multimargin.errors import FileFormatError, InputError
 
 __all__ = ["Facts", "available", "load"]
@@ -83,7 +82,7 @@ class _Entry:
     size: tuple[int, int, int, int]  # n_train, n_test, n_features, n_labels
     cardinality: float
     files: tuple[str, ...]
-    read: Callable[[list[Path], npt.DTypeLike], dict[str, Any]]
+    read: Callable[[list[Path], npt.DTypeLike], Dataset]
     about: str
     home: str = _MULAN
     form: str = ""
@@ -135,7 +134,7 @@ def load(
     download: bool = True,
     random_state: int = 0,
     dtype: npt.DTypeLike = np.float64,
-) -> Bunch:
+) -> Dataset:
     """Return a known data set, split into training and test part.
 
     Parameters
@@ -155,7 +154,7 @@ def load(
 
     Returns
     -------
-    Bunch
+    Dataset
         ``X_train``, ``X_test``: ndarray or csr_matrix; ``Y_train``, ``Y_test``: csr_matrix of int64;
         ``label_names``; ``feature_names`` (None if unknown); ``description``. ``"awa"`` has also
         ``class_train``, ``class_test`` (indices into ``class_names``), ``signatures`` (50, 85),
@@ -178,14 +177,15 @@ def load(
     files = [] if folder is None else [_file(folder, file) for file in entry.files]
     found = [file for file in files if file is not None]
     if len(found) == len(entry.files):
-        parts = entry.read(found, dtype)
+        data = entry.read(found, dtype)
     elif not found and entry.openml is not None and download:
-        parts = _from_openml(entry, folder, dtype)
+        data = _from_openml(entry, folder, dtype)
     else:
         raise InputError(_where_to_put(entry, folder))
-    if "X" in parts:  # there is no official split
-        parts = _split(parts, entry, random_state)
-    return Bunch(**{"description": f"{name}: {entry.description()}"} | parts)
+    if "X" in data:  # there is no official split
+        _split(data, entry, random_state)
+    data.setdefault("description", f"{name}: {entry.description()}")
+    return data
 
 
 def _folder(data_home: str | os.PathLike[str] | None) -> Path | None:
@@ -213,16 +213,16 @@ def _where_to_put(entry: _Entry, folder: Path | None) -> str:
     )
 
 
-def _split(parts: dict[str, Any], entry: _Entry, random_state: int) -> dict[str, Any]:
+def _split(data: Dataset, entry: _Entry, random_state: int) -> None:
     """Divide X and Y at random into parts of the sizes in the catalogue."""
     n_train, n_test, _, _ = entry.size
     order = np.random.default_rng(random_state).permutation(n_train + n_test)
     train, test = np.sort(order[:n_train]), np.sort(order[n_train:])
-    X, Y = parts.pop("X"), parts.pop("Y")
-    return parts | {"X_train": X[train], "Y_train": Y[train], "X_test": X[test], "Y_test": Y[test]}
+    X, Y = data.pop("X"), data.pop("Y")
+    data.update(X_train=X[train], Y_train=Y[train], X_test=X[test], Y_test=Y[test])
 
 
-def _from_openml(entry: _Entry, folder: Path | None, dtype: npt.DTypeLike) -> dict[str, Any]:
+def _from_openml(entry: _Entry, folder: Path | None, dtype: npt.DTypeLike) -> Dataset:
     """Fetch a data set, and make sure that it is the one meant."""
     try:
         found = fetch_openml(data_id=entry.openml, as_frame=False, parser="liac-arff")
@@ -239,14 +239,14 @@ def _from_openml(entry: _Entry, folder: Path | None, dtype: npt.DTypeLike) -> di
             f"{_where_to_put(entry, folder)}"
         )
         raise FileFormatError(msg)
-    return {
-        "X": X.astype(dtype),
-        "Y": csr_matrix(np.isin(marks, ("true", "1", "1.0")), dtype=LABEL_DTYPE),
-        "label_names": tuple(found.target_names),
-        "feature_names": tuple(found.feature_names),
-        "description": f"{entry.name}: {entry.description()} Fetched from OpenML (data set {entry.openml}) "
+    return Dataset(
+        X=X.astype(dtype),
+        Y=csr_matrix(np.isin(marks, ("true", "1", "1.0")), dtype=LABEL_DTYPE),
+        label_names=tuple(found.target_names),
+        feature_names=tuple(found.feature_names),
+        description=f"{entry.name}: {entry.description()} Fetched from OpenML (data set {entry.openml}) "
         "and split at random: this is not the official split.",
-    }
+    )
 
 
 _CSR_FORM = " (archives with X_train_data, X_train_indices, X_train_indptr, shape, Y_train, and so for test)"

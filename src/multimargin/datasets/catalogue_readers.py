@@ -1,18 +1,17 @@
 """How the files of each data set in the catalogue become its fields.
 
-A reader takes the files in the order of the catalogue and the type of X, and returns the fields of the
-Bunch: X_train, Y_train, X_test and Y_test, or X and Y where there is no official split.
+A reader takes the files in the order of the catalogue and the type of X, and returns X_train, Y_train, X_test
+and Y_test, or X and Y where there is no official split.
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix, vstack
 
-from multimargin.datasets.formats import Dataset, read_arff, read_npz, read_xmc
-from multimargin.datasets.formats.dataset import LABEL_DTYPE
+from multimargin.datasets.dataset import LABEL_DTYPE, Dataset
+from multimargin.datasets.formats import read_arff, read_npz, read_xmc
 from multimargin.datasets.formats.npz import load_arrays
 from multimargin.datasets.formats.source import read_text
 from multimargin.errors import FileFormatError
@@ -30,38 +29,38 @@ __all__ = [
 RCV1_FEATURES = 47236
 
 
-def _both(train: Dataset, test: Dataset) -> dict[str, Any]:
-    return {
-        "X_train": train.X,
-        "Y_train": train.Y,
-        "X_test": test.X,
-        "Y_test": test.Y,
-        "label_names": train.label_names,
-        "feature_names": train.feature_names,
-    }
+def _both(train: Dataset, test: Dataset) -> Dataset:
+    return Dataset(
+        X_train=train.X,
+        Y_train=train.Y,
+        X_test=test.X,
+        Y_test=test.Y,
+        label_names=train.label_names,
+        feature_names=train.feature_names,
+    )
 
 
-def read_mulan(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+def read_mulan(files: list[Path], dtype: npt.DTypeLike) -> Dataset:
     """Read a training ARFF, a test ARFF and an XML file of labels."""
     train_file, test_file, labels = files
     train = read_arff(train_file, labels=labels, dtype=dtype)
     return _both(train, read_arff(test_file, dtype=dtype, **train.options))
 
 
-def read_xmc_pair(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+def read_xmc_pair(files: list[Path], dtype: npt.DTypeLike) -> Dataset:
     """Read a training and a test file in XMC form."""
     train = read_xmc(files[0], dtype=dtype)
     return _both(train, read_xmc(files[1], dtype=dtype, **train.options))
 
 
-def read_mediamill(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+def read_mediamill(files: list[Path], dtype: npt.DTypeLike) -> Dataset:
     """Read an archive of both parts, and an XML file of labels."""
     archive, labels = files
     train = read_npz(archive, split="train", labels=labels, dtype=dtype)
     return _both(train, read_npz(archive, split="test", dtype=dtype, **train.options))
 
 
-def read_rcv1(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+def read_rcv1(files: list[Path], dtype: npt.DTypeLike) -> Dataset:
     """Read an archive of both parts."""
     train, test = (_widened(read_npz(files[0], split=split, dtype=dtype)) for split in ("train", "test"))
     return _both(train, test)
@@ -73,7 +72,7 @@ def _widened(data: Dataset) -> Dataset:
     return data
 
 
-def read_rcv1_pooled(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+def read_rcv1_pooled(files: list[Path], dtype: npt.DTypeLike) -> Dataset:
     """Stack the subsets; of samples with equal features keep the first."""
     data = [_widened(read_npz(file, split=split)) for file in files for split in ("train", "test")]
     X = vstack([part.X for part in data], format="csr")
@@ -83,15 +82,15 @@ def read_rcv1_pooled(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
         row = slice(X.indptr[i], X.indptr[i + 1])
         first.setdefault(X.indices[row].tobytes() + X.data[row].tobytes(), i)
     keep = list(first.values())
-    return {
-        "X": csr_matrix(X[keep], dtype=dtype),
-        "Y": csr_matrix(Y[keep]),
-        "label_names": data[0].label_names,
-        "feature_names": None,
-    }
+    return Dataset(
+        X=csr_matrix(X[keep], dtype=dtype),
+        Y=csr_matrix(Y[keep]),
+        label_names=data[0].label_names,
+        feature_names=None,
+    )
 
 
-def read_awa(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
+def read_awa(files: list[Path], dtype: npt.DTypeLike) -> Dataset:
     """Read image features, classes and their attributes; an image has the attributes of its class."""
     archive, classes, predicates, binary, continuous, trained, tested = files
     names, attributes = _numbered_names(classes), _numbered_names(predicates)
@@ -105,21 +104,21 @@ def read_awa(files: list[Path], dtype: npt.DTypeLike) -> dict[str, Any]:
         raise FileFormatError(msg)
     X, animal = arrays["X"].astype(dtype, copy=False), arrays["class_index"].astype(np.int64)
     train, test = np.isin(animal, seen), np.isin(animal, unseen)
-    return {
-        "X_train": X[train],
-        "Y_train": csr_matrix(signatures[animal[train]]),
-        "X_test": X[test],
-        "Y_test": csr_matrix(signatures[animal[test]]),
-        "class_train": animal[train],
-        "class_test": animal[test],
-        "class_names": tuple(names),
-        "signatures": signatures,
-        "association_strengths": strengths,
-        "seen": seen,
-        "unseen": unseen,
-        "label_names": tuple(attributes),
-        "feature_names": None,
-    }
+    return Dataset(
+        X_train=X[train],
+        Y_train=csr_matrix(signatures[animal[train]]),
+        X_test=X[test],
+        Y_test=csr_matrix(signatures[animal[test]]),
+        class_train=animal[train],
+        class_test=animal[test],
+        class_names=tuple(names),
+        signatures=signatures,
+        association_strengths=strengths,
+        seen=seen,
+        unseen=unseen,
+        label_names=tuple(attributes),
+        feature_names=None,
+    )
 
 
 def _words(file: Path) -> list[str]:

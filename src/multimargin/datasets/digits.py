@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import load_digits
-from sklearn.utils import Bunch
 
-from multimargin.datasets.formats.dataset import LABEL_DTYPE
+from multimargin.datasets.dataset import LABEL_DTYPE, Dataset
 from multimargin.errors import InputError
 
 __all__ = ["DigitSplit", "load_digit_attributes", "load_digit_strips"]
@@ -67,7 +66,7 @@ class DigitSplit(NamedTuple):
     unseen: tuple[int, ...]
 
 
-def load_digit_attributes() -> Bunch:
+def load_digit_attributes() -> Dataset:
     """Return handwritten digits described by 18 strokes, with splits into seen and unseen digits.
 
     The 1797 images of 8 x 8 pixels bundled with scikit-learn; the labels of an image are the strokes of its
@@ -76,7 +75,7 @@ def load_digit_attributes() -> Bunch:
 
     Returns
     -------
-    Bunch
+    Dataset
         ``X`` (1797, 64), pixels in [0, 1]; ``Y`` (1797, 18), int64, the strokes; ``digit`` (1797,), the
         digit drawn; ``signatures`` (10, 18), int64, the strokes of each digit; ``label_names``, the strokes;
         ``feature_names``; ``splits``, six :class:`DigitSplit` with three unseen digits each, such that
@@ -101,7 +100,7 @@ def load_digit_attributes() -> Bunch:
         signatures[list(owners), column] = 1
     images = digits.images / 16.0
     splits = tuple(DigitSplit(tuple(k for k in range(10) if k not in unseen), unseen) for unseen in UNSEEN)
-    return Bunch(
+    return Dataset(
         X=images.reshape(len(images), -1),
         Y=signatures[digits.target],
         digit=digits.target,
@@ -114,7 +113,7 @@ def load_digit_attributes() -> Bunch:
     )
 
 
-def load_digit_strips(n_samples: int = 1500, *, random_state: int | np.random.Generator | None = 0) -> Bunch:
+def load_digit_strips(n_samples: int = 1500, *, random_state: int | np.random.Generator | None = 0) -> Dataset:
     r"""Return strips of two to four handwritten digits; the labels are the digits in the strip.
 
     Which digits appear together follows a label graph: a set :math:`S` of two, three or four digits (each
@@ -136,7 +135,7 @@ def load_digit_strips(n_samples: int = 1500, *, random_state: int | np.random.Ge
 
     Returns
     -------
-    Bunch
+    Dataset
         ``X_train``, ``X_test`` (n, 48); ``Y_train``, ``Y_test`` (n, 10), int64; ``images_train``,
         ``images_test`` (n, 8, 26); ``edges``, a list of (a, b, J); ``label_names``; ``feature_names``;
         ``description``. Training strips are made from the first 1200 images of the collection and test
@@ -169,7 +168,7 @@ def load_digit_strips(n_samples: int = 1500, *, random_state: int | np.random.Ge
     strips_test, Y_test = _strips(
         n_samples - n_train, images[_TRAIN_DIGITS:], digits.target[_TRAIN_DIGITS:], edges, rng
     )
-    return Bunch(
+    return Dataset(
         X_train=_likeness(strips_train, prototypes),
         Y_train=Y_train,
         X_test=_likeness(strips_test, prototypes),

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import Bunch
 
-from multimargin.datasets.formats.dataset import LABEL_DTYPE
+from multimargin.datasets.dataset import LABEL_DTYPE, Dataset
 from multimargin.errors import InputError
 
 __all__ = ["make_clique_labels"]
@@ -23,7 +22,7 @@ def make_clique_labels(
     *,
     cliques: Sequence[Sequence[int]] = ((0, 1), (0, 2), (0, 3), (0, 4)),
     random_state: int | np.random.Generator | None = None,
-) -> Bunch:
+) -> Dataset:
     r"""Generate labels that depend on each other, given the features, through known cliques.
 
     Features are standard normal. A sample with features :math:`x` gets the labels
@@ -47,7 +46,7 @@ def make_clique_labels(
 
     Returns
     -------
-    Bunch
+    Dataset
         ``X`` (n_samples, n_features); ``Y`` (n_samples, n_labels), int64; ``cliques``, the true ones, as a
         list of tuples; ``node_weights`` (n_labels, 2, n_features); ``clique_weights``, one (2 ** size,
         n_features) array per clique, whose row is the joint state read as a binary number, first label
@@ -80,7 +79,7 @@ def make_clique_labels(
         parts = [([label], node_weights[label]) for label in component]
         parts += [(list(true_cliques[k]), clique_weights[k]) for k in inside]
         Y[:, component] = _best_states(X, component, parts)
-    return Bunch(
+    return Dataset(
         X=X,
         Y=Y,
         cliques=true_cliques,

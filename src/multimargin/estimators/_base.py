@@ -24,9 +24,8 @@ from multimargin._rows import native_rows
 from multimargin.errors import FitError, InputError
 from multimargin.estimators._certificate import Bounds, Certificate
 from multimargin.estimators._monitor import Monitor, Progress
-from multimargin.estimators._weights import CellCosts, cell_costs
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
-from multimargin.priors import LabelFrequencies
+from multimargin.weights import CellCosts, LabelFrequencies, cell_costs
 
 __all__ = ["Interval", "LinearModel", "MultilabelClassifier", "Problem", "Solution", "StrOptions", "native_rows"]
 

@@ -32,7 +32,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin._interrupt import interruptible
-from multimargin.grams import gram_factor, one_blas_thread
+from multimargin.kernels import gram_factor, one_blas_thread
 
 __all__ = [
     "Found",

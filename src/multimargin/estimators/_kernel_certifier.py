@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from multimargin.estimators._base import Problem
 from multimargin.estimators._certificate import Bounds
-from multimargin.grams import BLOCK_BYTES, one_blas_thread
+from multimargin.kernels import BLOCK_BYTES, one_blas_thread
 from multimargin.priors._forms import PriorForms
 
 __all__ = ["KernelCertifier"]

@@ -22,7 +22,7 @@ from multimargin.estimators._interior import passes_before
 from multimargin.estimators._separation_admm import solve_admm
 from multimargin.estimators._separation_interior import fits_interior, solve_interior
 from multimargin.estimators._separation_problem import Limits, Proposal, Report, SeparationProblem, Start
-from multimargin.grams import gram_factor
+from multimargin.kernels import gram_factor
 from multimargin.label_kernels import pack_sets
 
 __all__ = ["second_solver", "solve_separation"]

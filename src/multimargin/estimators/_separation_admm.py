@@ -24,7 +24,7 @@ from multimargin.estimators._separation_problem import (
     not_zero,
     spectrum,
 )
-from multimargin.grams import one_blas_thread
+from multimargin.kernels import one_blas_thread
 
 __all__ = ["solve_admm"]
 

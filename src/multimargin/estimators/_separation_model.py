@@ -35,8 +35,7 @@ from multimargin.estimators._separation_problem import (
     check_finite_kernel,
     known_labels,
 )
-from multimargin.grams import gram_matrix
-from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, make_kernel, resolve_gamma
+from multimargin.kernels import KERNELS, POSITIVE_DATA, Kernel, check_kernel, gram_matrix, make_kernel, resolve_gamma
 from multimargin.label_kernels import LabelAtoms, single_labels
 
 __all__ = ["SeparationModel"]

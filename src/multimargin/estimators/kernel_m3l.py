@@ -17,8 +17,18 @@ from multimargin.estimators._certificate import Bounds
 from multimargin.estimators._kernel_certifier import KernelCertifier
 from multimargin.estimators._m3l import M3L, Prior, prior_targets
 from multimargin.estimators._monitor import Monitor
-from multimargin.grams import BLOCK_BYTES, for_blocks, gram_matrix, gram_rows
-from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, largest_value, make_kernel, resolve_gamma
+from multimargin.kernels import (
+    BLOCK_BYTES,
+    KERNELS,
+    POSITIVE_DATA,
+    check_kernel,
+    for_blocks,
+    gram_matrix,
+    gram_rows,
+    largest_value,
+    make_kernel,
+    resolve_gamma,
+)
 from multimargin.priors import LowRankPrior
 from multimargin.priors._forms import PriorForms
 
@@ -92,7 +102,7 @@ class KernelM3L(M3L):
     class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
-        :class:`multimargin.priors.LabelFrequencies` gives them the costs of label frequencies to expect in use.
+        :class:`multimargin.weights.LabelFrequencies` gives them the costs of label frequencies to expect in use.
     tol : float, default=1e-3
         Relative duality gap at which training stops. From 1e-5 on (with a prior, 1e-3) the Gram matrix is kept in
         single precision, below in double; also where rounding turns out to hide the gap, as with very large C.

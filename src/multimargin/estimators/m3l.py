@@ -52,7 +52,7 @@ class LinearM3L(M3L, LinearModel):
     class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
-        :class:`multimargin.priors.LabelFrequencies` gives them the costs of label frequencies to expect in use.
+        :class:`multimargin.weights.LabelFrequencies` gives them the costs of label frequencies to expect in use.
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_iter : int, default=1000

@@ -24,6 +24,18 @@ Unknown cells
 Averages
     Macro is the mean over labels, weighted the mean over labels weighted by their positive rows, micro pools
     all cells, samples is the mean over rows.
+
+Examples
+--------
+>>> from multimargin import metrics
+>>> Y = [[1, 0, 0], [0, 1, 1]]
+>>> round(metrics.hamming_loss(Y, [[1, 0, 0], [0, 0, 1]]), 3)
+0.167
+>>> round(metrics.macro_f1(Y, [[1, 0, 0], [0, 0, 1]]), 3)
+0.667
+>>> scores = [[0.9, 0.2, 0.1], [0.8, 0.7, 0.3]]
+>>> round(metrics.ranking_loss(Y, scores), 3), round(metrics.ndcg_at_k(Y, scores, 2), 3)
+(0.5, 0.693)
 """
 
 from multimargin.metrics._calibration import (
@@ -40,7 +52,15 @@ from multimargin.metrics._categories import (
     per_class_accuracy,
     per_class_scorer,
 )
-from multimargin.metrics._ranking import (
+from multimargin.metrics._of_labels import (
+    example_f1,
+    hamming_loss,
+    macro_f1,
+    micro_f1,
+    subset_accuracy,
+    weighted_f1,
+)
+from multimargin.metrics._of_scores import (
     coverage,
     lrap,
     macro_average_precision,
@@ -54,14 +74,6 @@ from multimargin.metrics._ranking import (
 )
 from multimargin.metrics._report import Report, report
 from multimargin.metrics._scorers import Scorer, scorer, scorers
-from multimargin.metrics._sets import (
-    example_f1,
-    hamming_loss,
-    macro_f1,
-    micro_f1,
-    subset_accuracy,
-    weighted_f1,
-)
 
 __all__ = [
     "Reliability",

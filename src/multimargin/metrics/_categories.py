@@ -33,6 +33,7 @@ def per_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     if truth.shape != predicted.shape or truth.ndim != 1 or not len(truth):
         msg = f"y_true and y_pred must be 1-D, of the same length, not empty; got {truth.shape} and {predicted.shape}."
         raise InputError(msg)
+    # scikit-learn's balanced_accuracy_score warns of predictions that are no category of y_true, here the rule.
     _, category = np.unique(truth, return_inverse=True)
     right = np.bincount(category, weights=truth == predicted)
     return float(np.mean(right / np.bincount(category)))

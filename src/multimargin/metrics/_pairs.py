@@ -147,12 +147,7 @@ def _read_columns(y: NDArray[Any], prediction: NDArray[Any]) -> tuple[LabelMatri
         raise InputError(msg)
     both = read_labels(np.concatenate([y, prediction]), subject="Y with prediction")
 
-    def part(rows: slice) -> LabelMatrix:
-        missing = None if both.missing is None else both.missing[rows]
-        missing = missing if missing is not None and missing.nnz else None
-        return LabelMatrix(both.positives[rows], missing, both.names, both.form, both.values)
-
-    return part(slice(0, len(y))), part(slice(len(y), None))
+    return both.part(slice(0, len(y))), both.part(slice(len(y), None))
 
 
 def _is_column(Y: Any) -> bool:

@@ -1,4 +1,4 @@
-"""How metrics of label scores are computed.
+"""Ranks of labels by their scores, from which all metrics of scores follow.
 
 Everything about a row follows from three numbers for each of its true labels: how many labels score higher
 (above), how many at least as high (reach), and how many true ones at least as high (hits). They are found by
@@ -8,7 +8,6 @@ whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,20 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multimargin.errors import InputError
-from multimargin.labels import LabelMatrix, read_labels
-from multimargin.metrics._pairs import (
-    Floats,
-    Mean,
-    Names,
-    Undefined,
-    check_undefined,
-    fill,
-    mean,
-    ratio,
-    read_scores,
-    read_weights,
-)
+from multimargin.labels import LabelMatrix
+from multimargin.metrics._pairs import Floats, Mean, mean
 
 CELLS_PER_BLOCK = 1 << 21
 
@@ -216,94 +203,3 @@ def _pooled_curves(truth: LabelMatrix, scores: NDArray[Any], weights: Floats | N
         total += float(len(values) if w_values is None else w_values.sum())
     auc, precision = _curve(needles, w, above, reach, total)
     return LabelCurves(np.array([auc]), np.array([precision]))
-
-
-def _ranking_loss(ranking: Ranking, undefined: Undefined) -> Mean:
-    rows = ranking.rows
-    wrong = rows.per_row(rows.reach - rows.hits)
-    loss = ratio(wrong, rows.present * (rows.known - rows.present))
-    return ranking.average_rows(fill(loss, undefined, best=0.0, worst=1.0))
-
-
-def _coverage(ranking: Ranking, undefined: Undefined) -> Mean:
-    rows = ranking.rows
-    depth = np.full(len(rows.present), np.nan)
-    if len(rows.row):
-        labelled = rows.present > 0
-        starts = np.cumsum(rows.present) - rows.present
-        depth[labelled] = np.maximum.reduceat(rows.reach, starts[labelled])
-    return ranking.average_rows(fill(depth, undefined, best=0.0, worst=rows.known))
-
-
-def _lrap(ranking: Ranking, undefined: Undefined) -> Mean:
-    rows = ranking.rows
-    return ranking.average_rows(fill(ratio(rows.per_row(rows.hits / rows.reach), rows.present), undefined))
-
-
-def _in_top(rows: RowRanks, k: int) -> Floats:
-    """Return the expected number of true labels among the best k of each row."""
-    return rows.per_row(np.clip((k - rows.above) / (rows.reach - rows.above), 0.0, 1.0))
-
-
-def _one_error(ranking: Ranking, undefined: Undefined) -> Mean:
-    error = np.where(ranking.rows.present > 0, 1.0 - _in_top(ranking.rows, 1), np.nan)
-    return ranking.average_rows(fill(error, undefined, best=0.0, worst=1.0))
-
-
-def _precision_at(k: int) -> RankingMetric:
-    def metric(ranking: Ranking, undefined: Undefined) -> Mean:
-        rows = ranking.rows
-        return ranking.average_rows(ratio(_in_top(rows, k), np.minimum(k, rows.known)))
-
-    return metric
-
-
-def _ndcg_at(k: int) -> RankingMetric:
-    def metric(ranking: Ranking, undefined: Undefined) -> Mean:
-        rows = ranking.rows
-        gains = 1 / np.log2(np.arange(2, ranking.truth.n_labels + 2))
-        gains[k:] = 0.0
-        total = np.r_[0.0, np.cumsum(gains)]
-        got = rows.per_row((total[rows.reach] - total[rows.above]) / (rows.reach - rows.above))
-        return ranking.average_rows(fill(ratio(got, total[rows.present]), undefined))
-
-    return metric
-
-
-RankingMetric = Callable[[Ranking, Undefined], Mean]
-
-RANKING_METRICS: dict[str, RankingMetric] = {
-    "ranking-loss": _ranking_loss,
-    "coverage": _coverage,
-    "one-error": _one_error,
-    "lrap": _lrap,
-    "macro-average-precision": lambda r, u: mean(fill(r.labels.average_precision, u)),
-    "micro-average-precision": lambda r, u: Mean(float(fill(r.pool.average_precision, u)[0])),
-    "macro-roc-auc": lambda r, u: mean(fill(r.labels.roc_auc, u)),
-    "micro-roc-auc": lambda r, u: Mean(float(fill(r.pool.roc_auc, u)[0])),
-}
-METRICS_AT_K: dict[str, Callable[[int], RankingMetric]] = {"precision": _precision_at, "ndcg": _ndcg_at}
-
-
-def check_k(k: Any, n_labels: int | None = None) -> int:
-    """Return k if it is a whole number from 1 to the number of labels."""
-    whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
-    if not whole or k < 1 or (n_labels is not None and k > n_labels):
-        most = "" if n_labels is None else f" to {n_labels}, the number of labels"
-        msg = f"k must be a whole number from 1{most}; got {k!r}. Choose another k."
-        raise InputError(msg)
-    return int(k)
-
-
-def ranking_metric(
-    name: str, Y: Any, scores: Any, names: Names, sample_weight: Any, undefined: Undefined = "skip"
-) -> float:
-    """Compute one of ``RANKING_METRICS``, or ``precision@k`` or ``ndcg@k``."""
-    check_undefined(undefined)
-    truth = read_labels(Y, names=names)
-    ranking = Ranking(truth, read_scores(scores, truth), read_weights(sample_weight, truth.n_samples))
-    if name in RANKING_METRICS:
-        return RANKING_METRICS[name](ranking, undefined).value
-    kind, _, k = name.partition("@")
-    at = int(k) if k.isdecimal() else k
-    return METRICS_AT_K[kind](check_k(at, truth.n_labels))(ranking, undefined).value

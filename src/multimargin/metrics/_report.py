@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from multimargin._tables import aligned
 from multimargin.errors import InputError
+from multimargin.metrics._counts import count
 from multimargin.metrics._pairs import (
     Floats,
     Names,
@@ -23,10 +24,9 @@ from multimargin.metrics._pairs import (
     read_scores,
     read_weights,
 )
-from multimargin.metrics._ranks import METRICS_AT_K, RANKING_METRICS, Ranking, check_k
-from multimargin.metrics._sets import SET_METRICS, count
+from multimargin.metrics._ranks import Ranking
+from multimargin.metrics._registry import DEFAULT_K, check_k, metrics_at
 
-DEFAULT_K = (1, 3, 5)
 COUNTS = ("support", "predicted")
 AVERAGES = ("macro", "micro", "weighted", "samples")
 
@@ -190,13 +190,13 @@ def report(
         "support": tally.present,
         "predicted": tally.predicted,
     }
-    means = {name: metric(counts, undefined) for name, metric in SET_METRICS.items()}
+    metrics = metrics_at(ks)
+    means = {metric.name: metric.formula(counts, undefined) for metric in metrics if not metric.of_scores}
     if cells is not None:
         ranking = Ranking(truth, cells, weights)
         per_label["average_precision"] = fill(ranking.labels.average_precision, undefined)
         per_label["roc_auc"] = fill(ranking.labels.roc_auc, undefined)
-        metrics = RANKING_METRICS | {f"{kind}@{at}": make(at) for kind, make in METRICS_AT_K.items() for at in ks}
-        means |= {name: metric(ranking, undefined) for name, metric in metrics.items()}
+        means |= {metric.name: metric.formula(ranking, undefined) for metric in metrics if metric.of_scores}
     return Report(
         n_samples=truth.n_samples,
         n_labels=truth.n_labels,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 
 from multimargin.errors import InputError
 from multimargin.metrics._pairs import is_sets
-from multimargin.metrics._ranks import METRICS_AT_K, RANKING_METRICS, check_k, ranking_metric
-from multimargin.metrics._sets import SET_METRICS, set_metric
-
-LOSSES = frozenset({"hamming-loss", "ranking-loss", "coverage", "one-error"})
+from multimargin.metrics._registry import DEFAULT_K, find_metric, metrics_at
 
 
 @dataclass(frozen=True)
@@ -34,11 +31,10 @@ class Scorer:
         # The labels of a few rows need not name all labels the estimator knows.
         classes = getattr(estimator, "classes_", None)
         names = classes if is_sets(y) and isinstance(classes, np.ndarray) else None
-        if self.name in SET_METRICS:
-            value = set_metric(self.name, y, estimator.predict(X), names, sample_weight)
-        else:
-            value = ranking_metric(self.name, y, _scores(estimator, X), names, sample_weight)
-        return -value if self.name in LOSSES else value
+        metric = find_metric(self.name)
+        given = _scores(estimator, X) if metric.of_scores else estimator.predict(X)
+        value = metric.value(y, given, names, sample_weight)
+        return -value if metric.loss else value
 
 
 def scorer(name: str) -> Scorer:
@@ -66,16 +62,7 @@ def scorer(name: str) -> Scorer:
     >>> float(search.fit(X, X).best_score_)
     1.0
     """
-    known = str(name).replace("_", "-").removeprefix("neg-")
-    kind, at, k = known.partition("@")
-    if at and kind in METRICS_AT_K:
-        return Scorer(f"{kind}@{check_k(int(k) if k.isdecimal() else k)}")
-    if known not in scorers:
-        close = difflib.get_close_matches(known, scorers, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(scorers)}."
-        msg = f"There is no scorer {name!r}. {hint}"
-        raise InputError(msg)
-    return scorers[known]
+    return Scorer(find_metric(str(name).replace("_", "-").removeprefix("neg-")).name)
 
 
 def _scores(estimator: Any, X: Any) -> NDArray[Any]:
@@ -109,8 +96,19 @@ def _complementary(cells: NDArray[Any]) -> bool:
     return cells.shape[1] == 2 and bool(np.allclose(cells.sum(axis=1), 1.0))
 
 
-scorers: dict[str, Scorer] = {
-    name: Scorer(name)
-    for name in [*SET_METRICS, *RANKING_METRICS, *(f"{kind}@{k}" for kind in METRICS_AT_K for k in (1, 3, 5))]
-}
-"""The scorer of every metric by its name in a report."""
+class _Scorers(Mapping[str, Scorer]):
+    """The scorer of every metric by its name in a report."""
+
+    def __getitem__(self, name: str) -> Scorer:
+        if name not in list(self):
+            raise KeyError(name)
+        return Scorer(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (metric.name for metric in metrics_at(DEFAULT_K))
+
+    def __len__(self) -> int:
+        return len(metrics_at(DEFAULT_K))
+
+
+scorers = _Scorers()

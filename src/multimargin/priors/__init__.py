@@ -3,8 +3,8 @@
 A prior is a symmetric positive semidefinite matrix R with one row and column per label; R = I is one-vs-all. R may be
 singular: it is never inverted.
 
-Where label frequencies differ between training and use, say which ones to expect:
-``class_weight=priors.LabelFrequencies(q)``, alone or together with a prior.
+Where label frequencies differ between training and use, :class:`multimargin.weights.LabelFrequencies` says which ones
+to expect, alone or together with a prior.
 """
 
 from ._builders import (
@@ -17,19 +17,15 @@ from ._builders import (
     from_taxonomy,
 )
 from ._checks import LowRankPrior, check_prior
-from ._frequencies import LabelFrequencies, class_weights, signature_frequencies
 
 __all__ = [
     "FrequencyPriorWarning",
-    "LabelFrequencies",
     "LowRankPrior",
     "check_prior",
-    "class_weights",
     "from_embeddings",
     "from_frequencies",
     "from_graph",
     "from_labels",
     "from_signatures",
     "from_taxonomy",
-    "signature_frequencies",
 ]

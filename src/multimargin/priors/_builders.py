@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from multimargin.errors import InputError
 from multimargin.labels import read_labels
+from multimargin.weights import check_frequencies, frequencies_of, read_signatures
 
 from ._checks import ROUNDING
-from ._frequencies import check_frequencies, frequencies_of, read_signatures
 
 __all__ = [
     "FrequencyPriorWarning",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 FREQUENCY_SHARE = 0.7
-MANY_CATEGORIES = 5  # fewer always have one large eigenvector  # fewer always have one large eigenvector
+MANY_CATEGORIES = 5  # fewer always have one large eigenvector
 
 
 class FrequencyPriorWarning(UserWarning):
@@ -54,7 +54,8 @@ def from_signatures(signatures: ArrayLike, probabilities: ArrayLike | None = Non
     -----
     FrequencyPriorWarning
         If one eigenvector, mostly the frequencies of the labels, carries over 70 % of the trace of R (five categories
-        or more): R then says little more than which labels are frequent, which :class:`LabelFrequencies` says better.
+        or more): R then says little more than which labels are frequent, which
+        :class:`multimargin.weights.LabelFrequencies` says better.
 
     Examples
     --------
@@ -285,7 +286,7 @@ def _warn_of_frequencies(R: NDArray[np.float64], mean: NDArray[np.float64]) -> N
     warnings.warn(
         f"One eigenvector carries {share:.0%} of the prior's trace, and it is mostly the frequencies of the labels: "
         "the prior says little more than which labels are frequent. Compare it with priors.from_frequencies, or use "
-        "class_weight=priors.LabelFrequencies(...).",
+        "class_weight=weights.LabelFrequencies(...).",
         FrequencyPriorWarning,
         stacklevel=3,
     )
@@ -326,16 +327,17 @@ def _correlation(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _pairwise_known(positives: sp.csr_array, missing: sp.csr_array, kind: str) -> NDArray[np.float64]:
     """Moments over the rows that know both labels, projected back to the positive semidefinite matrices."""
-    known = 1.0 - missing.toarray().astype(np.float64)
-    y = np.where(positives.toarray(), 1.0, -1.0) * known
-    together = known.T @ known
-    weight = np.maximum(together, 1.0)
-    R = (y.T @ y) / weight
+    # y = 2 P + M - 1 and known = 1 - M with sparse P and M, so that products of theirs need no dense copy of either.
+    n, M = positives.shape[0], missing.astype(np.float64)
+    A = 2.0 * positives.astype(np.float64) + M
+    a, m = A.sum(axis=0), M.sum(axis=0)
+    weight = np.maximum((M.T @ M).toarray() - np.add.outer(m, m) + n, 1.0)
+    R = ((A.T @ A).toarray() - np.add.outer(a, a) + n) / weight
     np.fill_diagonal(R, 1.0)
     if kind == "correlation":
-        mean = (y.T @ known) / weight  # mean of label l over the rows that also know label k
+        mean = (np.add.outer(a, m) - (A.T @ M).toarray() - n) / weight  # of label l over the rows that know label k
         centred = R - mean * mean.T
-        own = y.sum(axis=0) / np.maximum(known.sum(axis=0), 1.0)
+        own = (a - n) / np.maximum(n - m, 1.0)
         np.fill_diagonal(centred, 1.0 - own**2)
         R = np.clip(_correlation(centred), -1.0, 1.0)
     values, vectors = np.linalg.eigh((R + R.T) / 2)

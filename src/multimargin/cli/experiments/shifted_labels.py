@@ -21,6 +21,7 @@ from sklearn.preprocessing import normalize
 
 from multimargin import datasets, priors
 from multimargin.estimators import KernelM3L
+from multimargin.weights import LabelFrequencies
 
 from ._common import Cell, Step, as_dense, hamming_percent, quiet_about_constants, spread
 
@@ -146,7 +147,7 @@ def _grams(kernel: str, X: Any, X_test: Any) -> _Grams:
 
 def _fits(knowledge: _Knowledge, grid: list[float], K: NDArray[np.float64], Y: Labels) -> Iterator[KernelM3L]:
     """Models for every C, each started from the last."""
-    weights = None if knowledge.frequencies is None else priors.LabelFrequencies(knowledge.frequencies)
+    weights = None if knowledge.frequencies is None else LabelFrequencies(knowledge.frequencies)
     model = KernelM3L(kernel="precomputed", prior=knowledge.prior, class_weight=weights, random_state=0)
     model.set_params(warm_start=True, max_iter=2000)
     for C in grid:

@@ -12,6 +12,7 @@ from sklearn.preprocessing import normalize
 
 from multimargin import datasets, priors
 from multimargin.estimators import KernelM3L, LinearM3L
+from multimargin.weights import LabelFrequencies, signature_frequencies
 
 from ._common import Cell, Step, hamming_percent, quiet_about_constants, spread
 
@@ -44,7 +45,7 @@ class _Animals:
 
     def constant_loss(self, columns: Any = slice(None)) -> float:
         """Loss of predicting each attribute as most of the unseen animals have it."""
-        frequency = priors.signature_frequencies(self.signatures, self.shares)[columns]
+        frequency = signature_frequencies(self.signatures, self.shares)[columns]
         return hamming_percent(np.broadcast_to(frequency > 0.5, self.Y_test[:, columns].shape), self.Y_test[:, columns])
 
 
@@ -54,7 +55,7 @@ def unseen_attributes(settings: dict[str, Any], step: Step) -> list[Cell]:
     losses: dict[tuple[str, float, str], list[float]] = {}
     for draw, rows in enumerate(animals.draws(settings["rows"], settings["draws"])):
         X, Y = animals.X[rows], animals.Y[rows]
-        weights = priors.LabelFrequencies(priors.signature_frequencies(animals.signatures, animals.shares))
+        weights = LabelFrequencies(signature_frequencies(animals.signatures, animals.shares))
         R = priors.from_signatures(animals.signatures, animals.shares)
         for kernel in settings["kernels"]:
             step(f"draw {draw + 1} of {settings['draws']}, {kernel}")

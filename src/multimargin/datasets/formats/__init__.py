@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from multimargin.datasets.dataset import Dataset
 from multimargin.datasets.formats.arff import read_arff
 from multimargin.datasets.formats.columns import Labels
-from multimargin.datasets.formats.dataset import Dataset
 from multimargin.datasets.formats.npz import read_npz
 from multimargin.datasets.formats.source import FilePath, peek
 from multimargin.datasets.formats.sparse_text import read_libsvm, read_xmc
@@ -18,7 +18,6 @@ from multimargin.errors import FileFormatError, InputError
 
 __all__ = [
     "FORMATS",
-    "Dataset",
     "read",
     "read_arff",
     "read_csv",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from multimargin import _core
+from multimargin.datasets.dataset import Dataset, Matrix, label_matrix, make_dataset
 from multimargin.datasets.formats.columns import (
     Labels,
     Roles,
@@ -20,7 +21,6 @@ from multimargin.datasets.formats.columns import (
     check_missing,
     names_of_labels,
 )
-from multimargin.datasets.formats.dataset import Dataset, Matrix, label_matrix, make_dataset
 from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, decoded, naming, read_text
 from multimargin.errors import FileFormatError
 

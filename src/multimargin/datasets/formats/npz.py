@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from multimargin._core import MOST_FEATURES, MOST_LABELS
+from multimargin.datasets.dataset import LABEL_DTYPE, Dataset, Matrix, first_position, make_dataset
 from multimargin.datasets.formats.columns import (
     Labels,
     check_missing,
@@ -17,7 +18,6 @@ from multimargin.datasets.formats.columns import (
     given_names,
     numbers_as_names,
 )
-from multimargin.datasets.formats.dataset import LABEL_DTYPE, Dataset, Matrix, first_position, make_dataset
 from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, fitting, read_bytes
 from multimargin.errors import FileFormatError
 

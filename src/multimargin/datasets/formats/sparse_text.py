@@ -9,8 +9,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from multimargin import _core
+from multimargin.datasets.dataset import Dataset, label_matrix, make_dataset
 from multimargin.datasets.formats.columns import Labels, check_counts, check_width, given_names, numbers_as_names
-from multimargin.datasets.formats.dataset import Dataset, label_matrix, make_dataset
 from multimargin.datasets.formats.source import FilePath, allowed_bytes, naming, read_text
 from multimargin.errors import FileFormatError, InputError
 

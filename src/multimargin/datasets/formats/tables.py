@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from multimargin import _core
+from multimargin.datasets.dataset import LABEL_DTYPE, Dataset, make_dataset
 from multimargin.datasets.formats.arff import table_dataset
 from multimargin.datasets.formats.columns import (
     Labels,
@@ -22,7 +23,6 @@ from multimargin.datasets.formats.columns import (
     names_of_labels,
     shortened,
 )
-from multimargin.datasets.formats.dataset import LABEL_DTYPE, Dataset, make_dataset
 from multimargin.datasets.formats.source import (
     FilePath,
     allowed_bytes,

@@ -1,4 +1,4 @@
-"""Kernels of the inputs: values between blocks of rows, the rule for gamma, and what makes a kernel unfit."""
+"""Values of kernels between blocks of rows, and the rule for gamma."""
 
 from __future__ import annotations
 
@@ -13,23 +13,12 @@ from multimargin import _core
 from multimargin._rows import native_rows
 from multimargin.errors import InputError
 
-__all__ = [
-    "KERNELS",
-    "POSITIVE_DATA",
-    "Kernel",
-    "check_kernel",
-    "largest_value",
-    "make_kernel",
-    "resolve_gamma",
-]
+__all__ = ["KERNELS", "POSITIVE_DATA", "Kernel", "check_not_negative", "make_kernel", "resolve_gamma", "squared_norms"]
 
 KERNELS = frozenset({"linear", "rbf", "poly", "sigmoid", "laplacian", "chi2", "additive_chi2", "precomputed"})
 """Names of input kernels; a callable ``(X, Z) -> matrix`` is a kernel too."""
 POSITIVE_DATA = frozenset({"chi2", "additive_chi2"})
 DENSE_SHARE = 0.2  # sparser rows stay sparse
-SAMPLE_ROWS = 256
-LARGEST = 1e100  # squares of kernel values stay far from the ends of the range of double precision
-PSD_TOLERANCE = 1e-6
 
 
 class Kernel:
@@ -133,7 +122,7 @@ class _Rbf(_DotKernel):
         self._gamma = gamma
         super().__init__(Z, dtype)
         if self._sparse:
-            self._norms = (-gamma * _squared_norms(sp.csr_array(Z, dtype=self.dtype))).astype(self.dtype)
+            self._norms = (-gamma * squared_norms(sp.csr_array(Z, dtype=self.dtype))).astype(self.dtype)
 
     def _right(self, Z: NDArray[Any]) -> NDArray[Any]:
         self._centre = Z.mean(axis=0, dtype=np.float64).astype(Z.dtype) if len(Z) else np.zeros(Z.shape[1], Z.dtype)
@@ -141,21 +130,21 @@ class _Rbf(_DotKernel):
         right = np.empty((len(Z), Z.shape[1] + 2), dtype=Z.dtype)
         right[:, :-2] = centred
         right[:, -2] = 1.0
-        right[:, -1] = -self._gamma * _squared_norms(centred)
+        right[:, -1] = -self._gamma * squared_norms(centred)
         return right
 
     def _left(self, A: NDArray[Any]) -> NDArray[Any]:
         centred = A - self._centre
         left = np.empty((len(A), A.shape[1] + 2), dtype=A.dtype)
         np.multiply(centred, 2.0 * self._gamma, out=left[:, :-2])
-        left[:, -2] = -self._gamma * _squared_norms(centred)
+        left[:, -2] = -self._gamma * squared_norms(centred)
         left[:, -1] = 1.0
         return left
 
     def _finish(self, values: NDArray[Any], A: Any, first: int) -> None:
         if self._sparse:
             values *= 2.0 * self._gamma
-            values += (-self._gamma * _squared_norms(A)).astype(self.dtype)[:, None]
+            values += (-self._gamma * squared_norms(A)).astype(self.dtype)[:, None]
             values += self._norms[first:]
         np.minimum(values, 0.0, out=values)
         np.exp(values, out=values)
@@ -256,45 +245,6 @@ def resolve_gamma(gamma: Any, X: Any, kernel: Any) -> float:
     return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
 
 
-def check_kernel(kernel: Any, X: Any, gamma: float, degree: float, coef0: float, seed: int) -> None:
-    """Refuse data a kernel is not defined on, and kernels that are not positive semidefinite."""
-    if kernel == "precomputed" and X.shape[0] != X.shape[1]:
-        msg = (
-            f"kernel='precomputed' needs the square Gram matrix of the training rows as X; got shape {X.shape}. "
-            "X should be a square kernel matrix."
-        )
-        raise InputError(msg)
-    if not callable(kernel) and kernel in POSITIVE_DATA:
-        check_not_negative(kernel, X)
-    safe_poly = kernel == "poly" and coef0 >= 0 and degree == int(degree)
-    if callable(kernel) or kernel in ("precomputed", "sigmoid") or (kernel == "poly" and not safe_poly):
-        _check_sample(kernel, X, gamma, degree, coef0, seed)
-    largest = largest_value(kernel, X, gamma, degree, coef0)
-    if not largest <= LARGEST:
-        msg = (
-            f"The values of kernel={kernel!r} must not exceed {LARGEST:g}; between a row and itself they reach "
-            f"{largest:.3g}. Scale the features."
-        )
-        raise InputError(msg)
-
-
-def largest_value(kernel: Any, X: Any, gamma: float, degree: float, coef0: float) -> float:
-    """Largest absolute value of the kernel between a row and itself; for a function, on some of the rows."""
-    if kernel == "precomputed":
-        return float(np.abs(X.diagonal()).max(initial=0.0))
-    if kernel in ("linear", "poly"):
-        largest = float(_squared_norms(X).max(initial=0.0))
-        with np.errstate(over="ignore"):
-            return largest if kernel == "linear" else float(np.power(gamma * largest + abs(coef0), float(degree)))
-    if kernel == "additive_chi2":
-        return float(np.asarray(X.sum(axis=1)).max(initial=0.0))
-    if not callable(kernel):
-        return 1.0
-    sample = X[: min(X.shape[0], SAMPLE_ROWS)]
-    K = make_kernel(kernel, sample, np.float64, gamma, degree, coef0)
-    return float(np.abs(np.diag(K.values(K.prepare(sample)))).max(initial=0.0))
-
-
 def check_not_negative(kernel: str, X: Any) -> None:
     """Refuse features below 0, for which the chi2 kernels are not defined."""
     smallest = float(X.min()) if X.shape[0] else 0.0
@@ -306,35 +256,8 @@ def check_not_negative(kernel: str, X: Any) -> None:
         raise InputError(msg)
 
 
-def _check_sample(kernel: Any, X: Any, gamma: float, degree: float, coef0: float, seed: int) -> None:
-    n = X.shape[0]
-    rows = np.sort(np.random.default_rng(seed).choice(n, size=min(n, SAMPLE_ROWS), replace=False))
-    sample = X[rows][:, rows] if kernel == "precomputed" else X[rows]
-    K = make_kernel(kernel, sample, np.float64, gamma, degree, coef0)
-    values = K.values(K.prepare(sample))
-    name = getattr(kernel, "__name__", "function") if callable(kernel) else repr(kernel)
-    if not np.all(np.isfinite(values)):
-        msg = f"The kernel {name} has infinite or undefined values on these data. Scale the features."
-        raise InputError(msg)
-    asymmetry, scale = float(np.abs(values - values.T).max()), float(np.abs(values).max())
-    if asymmetry > 1e-5 * scale:
-        msg = (
-            f"The kernel {name} must be symmetric; values of a pair of rows differ by up to {asymmetry:.3g} (largest "
-            f"value {scale:.3g}). Use (K + K.T) / 2."
-        )
-        raise InputError(msg)
-    eigenvalues = np.linalg.eigvalsh((values + values.T) / 2)
-    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
-    if smallest < -PSD_TOLERANCE * max(largest, 0.0) - np.finfo(np.float64).tiny:
-        msg = (
-            f"The kernel {name} is not positive semidefinite: on a sample of {len(rows)} rows its smallest eigenvalue "
-            f"is {smallest:.3g} (largest {largest:.3g}), so training would have no certified optimum. Use another "
-            "kernel, or add the size of that eigenvalue to the diagonal of a precomputed one."
-        )
-        raise InputError(msg)
-
-
-def _squared_norms(A: Any) -> NDArray[np.float64]:
+def squared_norms(A: Any) -> NDArray[np.float64]:
+    """Squared lengths of rows, in double precision."""
     if sp.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1, dtype=np.float64)).ravel()
     wide = A.astype(np.float64, copy=False)

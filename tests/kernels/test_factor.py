@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from multimargin.errors import InputError
-from multimargin.grams import gram_factor
+from multimargin.kernels import gram_factor
 
 
 @pytest.mark.parametrize(("n", "rank"), [(10, 0), (10, 1), (10, 4), (10, 10), (200, 70), (200, 200)])

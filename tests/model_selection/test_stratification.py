@@ -205,17 +205,6 @@ def test_works_in_scikit_learn():
     assert repr(cv) == "MultilabelStratifiedKFold(n_splits=3, random_state=0, shuffle=True)"
 
 
-def test_fold_balance_counts():
-    Y = np.array([[1, 0], [1, 0], [1, 1], [0, 0]])
-    balance = fold_balance(Y, [[0, 1], np.array([2, 3])])
-    np.testing.assert_array_equal(balance.counts, [[2, 0], [1, 1]])
-    np.testing.assert_array_equal(balance.expected, [[1.5, 0.5], [1.5, 0.5]])
-    np.testing.assert_array_equal(balance.deviation, [0.5, 0.5])
-    np.testing.assert_array_equal(balance.absent, [0, 1])
-    many = fold_balance(np.eye(30), [np.arange(15), np.arange(15, 30)])
-    assert "10 labels with smaller deviations" in str(many)
-
-
 Y_SMALL = np.array([[1, 0], [0, 1], [1, 1]])
 
 
@@ -244,9 +233,6 @@ Y_SMALL = np.array([[1, 0], [0, 1], [1, 1]])
         (lambda: train_test_split(None, Y_SMALL), "must have rows"),
         (lambda: train_test_split(), "at least one array"),
         (lambda: train_test_split(np.ones((1, 2)), np.ones((1, 2))), "at least one row"),
-        (lambda: fold_balance(Y_SMALL, []), "empty"),
-        (lambda: fold_balance(Y_SMALL, [[0, 3]]), "from 0 to 2"),
-        (lambda: fold_balance(Y_SMALL, [[0.5]]), "row numbers"),
     ],
 )
 def test_bad_input_is_refused(action, message):

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
 from multimargin.estimators import REGISTRY
-from multimargin.grams import one_blas_thread
+from multimargin.kernels import one_blas_thread
 
 ESTIMATORS = list(REGISTRY.values())
 

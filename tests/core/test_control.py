@@ -1,35 +1,17 @@
 """The native core answers to Ctrl-C, time limits, callbacks and failing threads."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
+from interrupts import assert_answers_ctrl_c
 
 from multimargin import _core
-
-INTERRUPTED = """
-import os, signal, threading, time
-from multimargin import _core
-sent = []
-def interrupt():
-    time.sleep(0.3)
-    sent.append(time.monotonic())
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=interrupt).start()
-try:
-    _core.rehearse(60.0, {threads}, -1, None, float("inf"))
-except KeyboardInterrupt:
-    print("interrupted", time.monotonic() - sent[0] < 5.0)
-"""
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_ctrl_c_leaves_native_code_at_once(threads):
-    """In a process of its own: a signal must not hit the test runner."""
-    code = INTERRUPTED.format(threads=threads)
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
-    assert run.stdout.split() == ["interrupted", "True"]
+    rehearsal = f"_core.rehearse(60.0, {threads}, -1, None, float('inf'))"
+    assert_answers_ctrl_c(rehearsal, setup="from multimargin import _core")
 
 
 @pytest.mark.parametrize("threads", [1, 3])

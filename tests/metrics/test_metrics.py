@@ -1,6 +1,8 @@
 import itertools
 import json
+import pickle
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from sklearn.multioutput import MultiOutputClassifier
 
 from multimargin import metrics
 from multimargin.errors import InputError
+from multimargin.metrics import _registry
+from multimargin.metrics._pairs import Mean
 from multimargin.model_selection import MultilabelStratifiedKFold
 
 close = pytest.approx
@@ -406,7 +410,7 @@ def test_scorers_know_the_labels_of_the_estimator():
 
 
 def test_scorer_names():
-    assert metrics.scorer("neg_hamming_loss") is metrics.scorers["hamming-loss"]
+    assert metrics.scorer("neg_hamming_loss") == metrics.scorers["hamming-loss"]
     assert metrics.scorer("precision@7").name == "precision@7"
     with pytest.raises(InputError, match="'macro-f1'"):
         metrics.scorer("macro-f2")
@@ -414,6 +418,32 @@ def test_scorer_names():
         metrics.scorer("precision@x")
     with pytest.raises(InputError, match="cannot be ranked"):
         metrics.scorer("lrap")(object(), None, [{"a"}])
+
+
+def test_a_new_metric_is_a_formula_and_a_line(monkeypatch):
+    monkeypatch.setattr(_registry, "METRICS", dict(_registry.METRICS))
+
+    @_registry.of_labels("empty-rows", loss=True)
+    def empty_rows(counts, undefined):
+        """Share of rows without a predicted label."""
+        return Mean(float(np.mean(counts.rows.predicted == 0)))
+
+    @_registry.of_best("hit@k")
+    def hit_at_k(ranking, undefined, k):
+        """Share of rows with a true label among the best k."""
+        rows = ranking.rows
+        return Mean(float(np.mean(rows.per_row(rows.above < k) > 0)))
+
+    Y, P, S = random_case(np.random.default_rng(12))
+    report = metrics.report(Y, P, S)
+    assert report["empty-rows"] == empty_rows(Y, P) == np.mean(P.sum(axis=1) == 0)
+    among_the_best = (S.max(axis=1, keepdims=True) == S) & (Y == 1)
+    assert report["hit@1"] == hit_at_k(Y, S, 1) == among_the_best.any(axis=1).mean()
+    model = SimpleNamespace(predict=lambda X: P, decision_function=lambda X: S)
+    assert metrics.scorer("empty-rows")(model, None, Y) == -report["empty-rows"]
+    assert metrics.scorer("hit@3")(model, None, Y) == report["hit@3"]
+    assert {"empty-rows", "hit@3"} <= set(metrics.scorers)
+    assert "sample_weight : array-like" in empty_rows.__doc__
 
 
 def test_functions_equal_the_report():
@@ -429,3 +459,5 @@ def test_functions_equal_the_report():
     assert metrics.ndcg_at_k(Y, S, 2) == report["ndcg@2"]
     with pytest.raises(InputError, match="from 1 to 7"):
         metrics.precision_at_k(Y, S, 8)
+    for function in (metrics.hamming_loss, metrics.lrap, metrics.ndcg_at_k):  # a search sends them to other processes
+        assert pickle.loads(pickle.dumps(function)) is function

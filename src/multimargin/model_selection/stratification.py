@@ -1,4 +1,4 @@
-"""Splits of multi-label data in which every part has its share of every label, and splits by category.
+"""Splits in which every part has its share of every label.
 
 Iterative stratification [1]_ deals the rows of the rarest label first, each to the part that wants it most,
 then those of the next label, and so on. Here the parts have exactly the sizes asked for (folds differ by at
@@ -14,9 +14,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from numbers import Integral
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,18 +24,10 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 
 from multimargin import _core
-from multimargin._tables import aligned
 from multimargin.errors import InputError
 from multimargin.labels import LabelMatrix, read_labels
 
-__all__ = [
-    "CategoryKFold",
-    "FoldBalance",
-    "MultilabelStratifiedKFold",
-    "MultilabelStratifiedShuffleSplit",
-    "fold_balance",
-    "train_test_split",
-]
+__all__ = ["MultilabelStratifiedKFold", "MultilabelStratifiedShuffleSplit", "train_test_split"]
 
 Indices = NDArray[np.int64]
 Size = float | int | None
@@ -187,72 +177,6 @@ class MultilabelStratifiedShuffleSplit(BaseCrossValidator):
             yield np.flatnonzero(part_of_row == 0), np.flatnonzero(part_of_row == 1)
 
 
-class CategoryKFold(BaseCrossValidator):
-    """K folds of whole categories: those of the test part have no rows in the training part.
-
-    Parameters
-    ----------
-    n_splits : int, default=5
-        Number of folds.
-    seen_share : float in [0, 1), default=0.0
-        Share of the rows of the training categories that are kept for testing too, as the harmonic mean of seen and
-        unseen categories needs.
-    random_state : int, RandomState or None, default=None
-        Which categories go together, and which rows are kept.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multimargin.model_selection import CategoryKFold
-    >>> y = np.array(["cat", "cat", "dog", "owl", "owl", "owl"])
-    >>> [sorted(set(y[test].tolist())) for _, test in CategoryKFold(3, random_state=0).split(y, y)]
-    [['owl'], ['dog'], ['cat']]
-    """
-
-    def __init__(self, n_splits: int = 5, *, seen_share: float = 0.0, random_state: Any = None):
-        self.n_splits = n_splits
-        self.seen_share = seen_share
-        self.random_state = random_state
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of folds.
-
-        Parameters
-        ----------
-        X, y, groups : ignored
-
-        Returns
-        -------
-        int
-        """
-        return self.n_splits
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield the training and the test rows of each fold.
-
-        Parameters
-        ----------
-        X : ignored
-        y : array of shape (n_samples,)
-            Categories of the rows.
-        groups : ignored
-        """
-        names, category = np.unique(np.asarray(y), return_inverse=True)
-        if not isinstance(self.n_splits, Integral) or not 2 <= self.n_splits <= len(names):
-            msg = f"n_splits must lie between 2 and the {len(names)} categories of y; got {self.n_splits}."
-            raise InputError(msg)
-        if not 0.0 <= self.seen_share < 1.0:
-            msg = f"seen_share must lie in [0, 1); got {self.seen_share}."
-            raise InputError(msg)
-        random = check_random_state(self.random_state)
-        fold_of = np.empty(len(names), dtype=np.intp)
-        fold_of[random.permutation(len(names))] = np.arange(len(names)) % self.n_splits
-        kept = random.random_sample(len(category)) < self.seen_share
-        for fold in range(self.n_splits):
-            test = (fold_of[category] == fold) | kept
-            yield np.flatnonzero(~test), np.flatnonzero(test)
-
-
 def train_test_split(
     *arrays: Any,
     test_size: Size = None,
@@ -305,110 +229,6 @@ def train_test_split(
         for part in (_safe_indexing(rows, train), _safe_indexing(rows, test)):
             parts.append(part.asformat(array.format) if sp.issparse(array) else part)
     return parts
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FoldBalance:
-    """How evenly the labels are spread over folds; printed as a table.
-
-    Attributes
-    ----------
-    names : ndarray of shape (n_labels,)
-        Label names.
-    sizes : ndarray of shape (n_folds,)
-        Rows in each fold.
-    counts : ndarray of shape (n_folds, n_labels)
-        Rows with each label in each fold.
-    expected : ndarray of shape (n_folds, n_labels)
-        The fold's size times the label's share of all rows.
-    """
-
-    names: NDArray[Any]
-    sizes: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    expected: NDArray[np.float64]
-
-    @property
-    def deviation(self) -> NDArray[np.float64]:
-        """Largest distance in rows between a label's count and its expectation over the folds, per label."""
-        return np.asarray(np.abs(self.counts - self.expected).max(axis=0), dtype=np.float64)
-
-    @property
-    def absent(self) -> NDArray[np.int64]:
-        """Number of folds without the label, per label."""
-        return np.asarray((self.counts == 0).sum(axis=0), dtype=np.int64)
-
-    def table(self, max_labels: int | None = 20) -> str:
-        """Return a table of the labels with the largest deviations."""
-        order = np.argsort(-self.deviation, kind="stable")[:max_labels]
-        folds = [f"fold {f}" for f in range(len(self.sizes))]
-        rows = [["label", *folds, "deviation"], ["(rows)", *map(str, self.sizes), ""]]
-        for label in order:
-            cells = [str(count) for count in self.counts[:, label]]
-            rows.append([str(self.names[label]), *cells, f"{self.deviation[label]:.1f}"])
-        lines = [aligned(rows)]
-        if len(order) < len(self.names):
-            lines.append(f"... and {len(self.names) - len(order)} labels with smaller deviations")
-        lines.append(
-            f"{len(self.names)} labels, largest deviation {self.deviation.max():.1f} rows, "
-            f"mean {self.deviation.mean():.2f}; labels absent from some fold: {int((self.absent > 0).sum())}"
-        )
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.table()
-
-    __repr__ = __str__
-
-
-def fold_balance(Y: Any, folds: Iterable[Any]) -> FoldBalance:
-    """Count the labels in every fold and compare with an even spread.
-
-    Parameters
-    ----------
-    Y : labels in any form
-        See :func:`multimargin.labels.read_labels`.
-    folds : iterable
-        Pairs ``(train, test)`` as a splitter yields them, of which the test parts are examined; or arrays of
-        row numbers.
-
-    Returns
-    -------
-    FoldBalance
-
-    Examples
-    --------
-    >>> from multimargin.model_selection import MultilabelStratifiedKFold, fold_balance
-    >>> Y = [{"sea", "sun"}, {"sun"}, {"sea"}, {"sun"}, {"sea", "sun"}, {"sea"}, {"ice"}, set()]
-    >>> fold_balance(Y, MultilabelStratifiedKFold(2, random_state=0).split(Y, Y))
-    label   fold 0  fold 1  deviation
-    (rows)       4       4
-    ice          1       0        0.5
-    sea          2       2        0.0
-    sun          2       2        0.0
-    3 labels, largest deviation 0.5 rows, mean 0.17; labels absent from some fold: 1
-    """
-    labels = read_labels(Y)
-    parts = [np.asarray(fold[1] if isinstance(fold, tuple) else fold) for fold in folds]
-    if not parts:
-        msg = "folds is empty; at least one fold is needed. Give the pairs a splitter yields."
-        raise InputError(msg)
-    for number, part in enumerate(parts):
-        whole = part.ndim == 1 and (part.dtype.kind in "iu" or part.size == 0)
-        if not whole or (part.size and (part.min() < 0 or part.max() >= labels.n_samples)):
-            msg = (
-                f"Fold {number} must be a 1-D array of row numbers from 0 to {labels.n_samples - 1}; got "
-                f"dtype {part.dtype} and shape {part.shape}. Give the pairs a splitter yields for this Y."
-            )
-            raise InputError(msg)
-    sizes = np.array([len(part) for part in parts], dtype=np.int64)
-    positives = labels.positives
-    counts = np.array(
-        [np.bincount(positives[part.astype(np.int64)].indices, minlength=labels.n_labels) for part in parts],
-        dtype=np.int64,
-    )
-    expected = np.outer(sizes, labels.counts()[0]) / labels.n_samples
-    return FoldBalance(labels.names, sizes, counts, expected)
 
 
 def _deal(

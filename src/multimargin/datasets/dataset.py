@@ -1,16 +1,20 @@
-"""What every reader returns."""
+"""The one container of data sets, and what every reader does to fill it."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix, issparse
+from sklearn.utils import Bunch
 
-from multimargin.datasets.formats.source import FilePath
-from multimargin.errors import FileFormatError
+from multimargin.errors import FileFormatError, InputError
+
+if TYPE_CHECKING:
+    from multimargin.datasets.formats.source import FilePath
 
 __all__ = ["LABEL_DTYPE", "Dataset", "Matrix", "first_position", "label_matrix", "make_dataset"]
 
@@ -21,33 +25,62 @@ Matrix = Any  # ndarray or scipy.sparse.csr_matrix: scipy has no types
 LABEL_DTYPE = np.int64
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """A multi-label data set as read from one file.
+class Dataset(Bunch):
+    """A multi-label data set: a dictionary whose entries are attributes, too, as scikit-learn's ``Bunch``.
+
+    What was read from one file, or generated, has ``X`` and ``Y``; what is divided into a training and a test part has
+    ``X_train``, ``Y_train``, ``X_test``, ``Y_test``, of which :meth:`part` gives one. A data set may have more entries,
+    named by the function that returns it.
 
     Attributes
     ----------
-    X : ndarray or csr_matrix of shape (n_samples, n_features)
+    X, X_train, X_test : ndarray or csr_matrix of shape (n_samples, n_features)
         Features, float64 or float32; CSR when the file is sparse.
-    Y : csr_matrix of shape (n_samples, n_labels), int64
-        1 where a sample has a label. Always CSR; ``Y.toarray()`` gives the dense form.
+    Y, Y_train, Y_test : csr_matrix or ndarray of shape (n_samples, n_labels), int64
+        1 where a sample has a label. From files always CSR; ``Y.toarray()`` gives the dense form.
     label_names : tuple of str
         One name per column of ``Y``.
     feature_names : tuple of str or None
-        One name per column of ``X``; None when the format has no names.
+        One name per column of ``X``; None when there are no names.
     description : str
         One line of facts.
     options : dict
-        What ``read(other_file, **options)`` needs to read another file, such as the test set, in the same
+        Of a file: what ``read(other_file, **options)`` needs to read another one, such as the test set, in the same
         way: the same columns in the same order, or an error.
+
+    Examples
+    --------
+    >>> from multimargin.datasets import load_digit_strips
+    >>> strips = load_digit_strips(n_samples=90)
+    >>> strips
+    Dataset(strips of handwritten digits: 90 samples, 48 features, 10 labels)
+    >>> strips["X_train"] is strips.X_train is strips.part("train").X
+    True
     """
 
-    X: Matrix
-    Y: csr_matrix
     label_names: tuple[str, ...]
     feature_names: tuple[str, ...] | None
     description: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def part(self, split: Literal["train", "test"]) -> Dataset:
+        """Return the training or the test part as a data set with ``X`` and ``Y``.
+
+        Parameters
+        ----------
+        split : {"train", "test"}
+
+        Returns
+        -------
+        Dataset
+            Entries that end in ``_train`` or ``_test`` lose that ending; the others are shared.
+        """
+        if f"X_{split}" not in self:
+            parts = ", ".join(key.removeprefix("X_") for key in self if key.startswith("X_"))
+            msg = f"split must name a part of the data set ({parts or 'none: use X and Y'}); got {split!r}."
+            raise InputError(msg)
+        of_part, of_both = f"_{split}", ("_train", "_test")
+        entries = {key.removesuffix(of_part): value for key, value in self.items() if key.endswith(of_part)}
+        return Dataset(**entries, **{key: value for key, value in self.items() if not key.endswith(of_both)})
 
     def __repr__(self) -> str:
         return f"Dataset({self.description})"
@@ -77,7 +110,14 @@ def make_dataset(
     """Return a Dataset with X in the type asked for."""
     names = None if feature_names is None else tuple(feature_names)
     X = _converted(path, X, dtype)
-    return Dataset(X, Y, tuple(label_names), names, describe(Path(path).name, X, Y), options)
+    return Dataset(
+        X=X,
+        Y=Y,
+        label_names=tuple(label_names),
+        feature_names=names,
+        description=describe(Path(path).name, X, Y),
+        options=options,
+    )
 
 
 def _converted(path: FilePath, X: Matrix, dtype: npt.DTypeLike) -> Matrix:

@@ -1,0 +1,23 @@
+"""Kernels of the inputs: their values, what makes one unfit, Gram matrices and their factors."""
+
+from .blas import one_blas_thread
+from .checks import check_kernel, largest_value
+from .factor import gram_factor
+from .gram import BLOCK_BYTES, for_blocks, gram_matrix, gram_rows
+from .values import KERNELS, POSITIVE_DATA, Kernel, make_kernel, resolve_gamma
+
+__all__ = [
+    "BLOCK_BYTES",
+    "KERNELS",
+    "POSITIVE_DATA",
+    "Kernel",
+    "check_kernel",
+    "for_blocks",
+    "gram_factor",
+    "gram_matrix",
+    "gram_rows",
+    "largest_value",
+    "make_kernel",
+    "one_blas_thread",
+    "resolve_gamma",
+]
