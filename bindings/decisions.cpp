@@ -80,8 +80,8 @@ class Interruption {
 nb::dict cuts(const nb::object& scores, const nb::object& positives, const nb::object& unknown,
               const nb::object& weights) {
     const auto found = with_columns(scores, [&](auto& columns) {
-        const rules::Labels labels{marks(positives, columns.rows(), columns.cols()),
-                                   marks(unknown, columns.rows(), columns.cols())};
+        const rules::ColumnLabels labels{marks(positives, columns.rows(), columns.cols()),
+                                         marks(unknown, columns.rows(), columns.cols())};
         const auto w = vector_of<double>(weights, columns.rows());
         Interruption interruption;
         nb::gil_scoped_release release;
@@ -171,8 +171,8 @@ nb::tuple lines(const nb::object& scores, const nb::object& positives, const nb:
         const auto shape = [&](const nb::object& matrix) {
             return matrix_of<double>(matrix, static_cast<Index>(n_labels), 2);
         };
-        const rules::Labels labels{marks(positives, columns.rows(), n_labels),
-                                   marks(unknown, columns.rows(), n_labels)};
+        const rules::ColumnLabels labels{marks(positives, columns.rows(), n_labels),
+                                         marks(unknown, columns.rows(), n_labels)};
         const auto w = vector_of<double>(weights, columns.rows());
         const auto target = shape(targets), mean = shape(centre), sharp = shape(precision), from = shape(start);
         const auto fixed = vector_of<std::uint8_t>(fixed_slope, n_labels);

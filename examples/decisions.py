@@ -22,8 +22,8 @@ from sklearn.datasets import make_multilabel_classification
 from sklearn.preprocessing import StandardScaler
 
 from multimargin import LabelCalibrator, LinearM3L, ThresholdTuner, datasets, metrics
-from multimargin.decisions import ReliabilityDisplay
 from multimargin.model_selection import train_test_split
+from multimargin.plots import ReliabilityDisplay
 
 
 def load() -> tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -84,7 +84,7 @@ struct Marks {
     }
 };
 
-struct Labels {
+struct ColumnLabels {
     Marks positive, unknown;
 };
 
@@ -102,7 +102,7 @@ struct ScoredCells {
 
 class ColumnReader {
   public:
-    ColumnReader(const Labels& labels, std::span<const double> weights)
+    ColumnReader(const ColumnLabels& labels, std::span<const double> weights)
         : labels_(labels), weights_(weights), kind_(weights.size(), negative) {
         for (const double w : weights) total_ += w;
     }
@@ -154,7 +154,7 @@ class ColumnReader {
     static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
     void mark(std::int64_t i, Kind kind) { kind_[at(i)] = kind; }
 
-    Labels labels_;
+    ColumnLabels labels_;
     std::span<const double> weights_;
     std::vector<Kind> kind_;
     double total_ = 0.0;

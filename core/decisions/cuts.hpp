@@ -102,7 +102,7 @@ class CutFinder {
     using T = typename Scores::value_type;
 
   public:
-    CutFinder(Scores& scores, const Labels& labels, std::span<const double> weights)
+    CutFinder(Scores& scores, const ColumnLabels& labels, std::span<const double> weights)
         : scores_(scores), reader_(labels, weights) {}
 
     void append(std::size_t l, Cuts& cuts) {

@@ -6,7 +6,6 @@ Works for any classifier with multi-label scores, and for bare matrices of score
 from multimargin.decisions.calibration import Calibration, LabelCalibrator, calibrate
 from multimargin.decisions.decoding import decode
 from multimargin.decisions.joint import JointDecoder
-from multimargin.decisions.reliability import ReliabilityDisplay
 from multimargin.decisions.thresholds import FixedThresholds, Thresholds, ThresholdTuner, tune_thresholds
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "FixedThresholds",
     "JointDecoder",
     "LabelCalibrator",
-    "ReliabilityDisplay",
     "ThresholdTuner",
     "Thresholds",
     "calibrate",

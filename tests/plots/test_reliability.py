@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from multimargin import LabelCalibrator, LinearM3L, metrics
-from multimargin.decisions import ReliabilityDisplay
 from multimargin.errors import InputError
+from multimargin.plots import ReliabilityDisplay
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -10,7 +10,8 @@ import numpy as np
 from multimargin.errors import InputError
 from multimargin.labels import read_labels
 from multimargin.metrics import Reliability, reliability
-from multimargin.plots import DUAL, FAINT, INK, _new_axes, _quiet
+
+from ._style import DUAL, FAINT, INK, axes_or_new, optional, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,14 +133,13 @@ class ReliabilityDisplay:
 
     def frame(self) -> Any:
         """Return what is drawn as a DataFrame, a row for each point."""
-        import pandas as pd
-
+        pandas = optional("pandas", "tables")
         columns = ("probability", "share", "size", "low", "high")
         parts = [
-            pd.DataFrame({"curve": name, **{column: getattr(curve, column) for column in columns}})
+            pandas.DataFrame({"curve": name, **{column: getattr(curve, column) for column in columns}})
             for name, curve in self.curves.items()
         ]
-        return pd.concat(parts, ignore_index=True)
+        return pandas.concat(parts, ignore_index=True)
 
     def plot(self, ax: Axes | None = None, *, color: str = DUAL) -> Self:
         """Draw on the given Axes, or on a new figure.
@@ -154,7 +154,7 @@ class ReliabilityDisplay:
         -------
         self
         """
-        self.ax_ = ax = _new_axes(4.8, 4.6) if ax is None else ax
+        self.ax_ = ax = axes_or_new(ax, 4.8, 4.6)
         self.figure_ = ax.figure
         if not any(line.get_gid() == "diagonal" for line in ax.lines):
             (diagonal,) = ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1.2, linestyle=(0, (4, 3)))
@@ -179,6 +179,6 @@ class ReliabilityDisplay:
         ax.set_xlim(-0.02, 1.02)
         ax.set_ylim(-0.02, 1.02)
         ax.set_aspect("equal")
-        _quiet(ax, ax)
+        quiet(ax)
         ax.legend(loc="upper left", frameon=False, fontsize="small")
         return self
