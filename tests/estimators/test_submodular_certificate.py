@@ -1,10 +1,6 @@
 """The certificate of SubmodularClassifier against plain NumPy: every label set is listed."""
 
 import warnings
-<<<<<<< HEAD
-=======
-from dataclasses import replace
->>>>>>> c630d5a (The picture of reliability beside the other pictures)
 from itertools import combinations
 
 import numpy as np
