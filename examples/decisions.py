@@ -94,12 +94,11 @@ def draw(name, Y, Y_test, before, after, calibrators, X_test, folder) -> None:
     left.spines[["top", "right"]].set_visible(False)
     left.grid(axis="y", color="#e6eaed", linewidth=0.8)
     left.set_axisbelow(True)
-    one_line, lines = calibrators
-    curves = ReliabilityDisplay.from_estimator(one_line, X_test, Y_test, name="one line for all labels", ax=right)
-    right.clear()
-    curves.plot(right, color=old)
-    p = lines.predict_proba(X_test)
-    ReliabilityDisplay(curves={"a line per label": metrics.reliability(Y_test, p)}).plot(right, color=new)
+    for how, calibrator, color in zip(
+        ("one line for all labels", "a line per label"), calibrators, (old, new), strict=True
+    ):
+        curve = metrics.reliability(Y_test, calibrator.predict_proba(X_test))
+        ReliabilityDisplay(curves={how: curve}).plot(right, color=color)
     right.set_title(f"{name}: probabilities", color=ink, fontsize="medium")
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "decisions.png", dpi=110)
