@@ -88,6 +88,14 @@ class Cells:
         object.__setattr__(part, "weights", np.where(rows, self.weights, 0.0))
         return part
 
+    def some_labels(self, chosen: NDArray[np.bool_]) -> Cells:
+        """Return the cells of some labels."""
+        at = np.flatnonzero(chosen)
+        labels = self.labels
+        missing = None if labels.missing is None else sp.csr_array(labels.missing[:, at])
+        part = LabelMatrix(sp.csr_array(labels.positives[:, at]), missing, labels.names[at], labels.form, at)
+        return Cells(self.scores[:, at], part, self.weights)
+
     def with_scores(self, scores: Any) -> Cells:
         """Return the same labels and weights beside other scores."""
         return Cells(scores, self.labels, self.weights)

@@ -180,11 +180,14 @@ def _repaired(
     everywhere = cells.per_label(cells.labels.positives)
     rows = cells.weights.sum() - (0 if cells.labels.missing is None else cells.per_label(cells.labels.missing))
     frequency = np.where(informative, positives / np.maximum(known, 1), (everywhere + 0.5) / (rows + 1))
-    start = np.where(falling[:, None], [LOWEST_SLOPE, 0.0], [slope, 0.0])
-    start[:, 1] = logit(np.clip(frequency, EDGE, 1 - EDGE))
+    part = cells.some_labels(odd)
+    frequency = frequency[odd]
+    slopes = np.where(falling[odd], LOWEST_SLOPE, slope)
+    start = np.stack([slopes, logit(np.clip(frequency, EDGE, 1 - EDGE)) - slopes * _means(part) / scale], axis=1)
     both = np.repeat(frequency[:, None], 2, axis=1)
-    repaired = _native(cells, scale, both, start, fixed=odd)[0]
-    return np.where(odd[:, None], repaired, lines)
+    repaired = lines.copy()
+    repaired[odd] = _native(part, scale, both, start, fixed=np.ones(len(start), dtype=bool))[0]
+    return repaired
 
 
 def _native(
@@ -244,6 +247,17 @@ def _scale(cells: Cells) -> float:
     finite = values[np.isfinite(values)].astype(np.float64)
     largest = np.abs(finite).max(initial=0.0)
     return float(largest * np.sqrt(np.mean((finite / largest) ** 2))) if largest > 0 else 1.0
+
+
+def _means(cells: Cells) -> Floats:
+    """Mean score of every label, of the cells that have one."""
+    columns = sp.csc_array(cells.scores) if cells.sparse else cells.scores
+    means = np.zeros(cells.shape[1])
+    for label in range(cells.shape[1]):
+        values = columns.data[columns.indptr[label] : columns.indptr[label + 1]] if cells.sparse else columns[:, label]
+        finite = values[np.isfinite(values)]
+        means[label] = finite.mean() if len(finite) else 0.0
+    return means
 
 
 def _fit_steps(cells: Cells) -> dict[int, tuple[Floats, Floats]]:
