@@ -38,6 +38,7 @@ class Ladder {
         below_ = -infinity;
     }
     std::size_t size() const { return steps_.size(); }
+    double step(std::size_t j) const { return steps_[j]; }
     double lowest() const { return steps_.empty() ? infinity : steps_.front(); }
 
     // For s >= lowest().
@@ -135,16 +136,29 @@ class CutFinder {
         cuts.positives.push_back(cells.positives);
         cuts.squares.push_back(cells.squares);
         cuts.known.push_back(cells.known);
-        all_.assign(cells.positive.begin(), cells.positive.end());
-        all_.insert(all_.end(), cells.negative.begin(), cells.negative.end());
         double lowest = infinity;
-        for (const auto& cell : all_) lowest = std::min(lowest, cell.score);
+        for (const auto& cell : cells.positive) lowest = std::min(lowest, cell.score);
+        for (const auto& cell : cells.negative) lowest = std::min(lowest, cell.score);
         cuts.lowest.push_back(lowest);
         const double quota = cells.all_known > 0.0 ? cells.all_positives * (cells.known / cells.all_known) : 0.0;
+        const double enough = floor_of_quota(cuts, cells.unit_weights, quota);
+        all_.clear();
+        for (const auto& cell : cells.positive)
+            if (cell.score >= enough) all_.push_back(cell);
+        for (const auto& cell : cells.negative)
+            if (cell.score >= enough) all_.push_back(cell);
         cuts.quota.push_back(quota_cut<T>(all_, cells.unit_weights, quota));
     }
 
   private:
+    // A score above which there are more cells than the quota; those below need not be looked at.
+    double floor_of_quota(const Cuts& cuts, bool unit_weights, double quota) const {
+        if (!unit_weights) return -infinity;
+        const auto begin = cuts.predicted.end() - static_cast<std::ptrdiff_t>(ladder_.size());
+        const auto first = std::lower_bound(begin, cuts.predicted.end(), quota + 2.0);
+        return first == cuts.predicted.end() ? -infinity : ladder_.step(ladder_.size() - 1 - (first - begin));
+    }
+
     Scores& scores_;
     ColumnReader reader_;
     Ladder ladder_;
