@@ -7,12 +7,16 @@ SECONDS ?= 60
 SEED := $(or $(SEED),$(shell date +%s))
 CLANG ?= clang++
 
-.PHONY: demo test fuzz sanitize lint format bench docs clean
+.PHONY: stubs demo test reproduce fuzz sanitize lint format bench docs clean
 demo: .venv/installed
 	$(BIN)/multimargin demo
 
 test: .venv/developer
 	$(BIN)/python -m pytest -n 2
+
+# Published tables: make reproduce lists them; PAPER=tan2015 TABLE=table2 runs one, SMALL=1 a quick variant.
+reproduce: .venv/installed
+	@$(BIN)/python -m papers $(PAPER) $(TABLE) $(if $(SMALL),--small) $(if $(JSON),--json)
 
 # Random attacks, SECONDS in all: on readers, model files, estimators and, with clang, the native readers.
 fuzz: SHARE = $(shell expr $(SECONDS) / 4)
@@ -39,12 +43,17 @@ lint: .venv/developer
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_core.py
+	$(BIN)/python tools/stubs.py --check
 	$(BIN)/clang-format --dry-run -Werror $(wildcard core/*/*.hpp core/*/*/*.hpp bindings/*)
 
 format: .venv/developer
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(wildcard core/*/*.hpp core/*/*/*.hpp bindings/*)
+
+# The types of the native module, from the module itself.
+stubs: .venv/developer
+	$(BIN)/python tools/stubs.py
 
 bench: .venv/developer
 	$(BIN)/python -m pip install -q --group bench

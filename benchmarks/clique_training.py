@@ -28,19 +28,24 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import time
-import warnings
 from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
 from _common import clock, interleaved, memory, save
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler, normalize
 
 from multimargin import CliqueClassifier, _core, datasets
-from multimargin.estimators._clique_scores import Atoms, clique_scores
-from multimargin.estimators._clique_training import CliqueData, FrankWolfe
+from multimargin.estimators import History
+from multimargin.estimators.certificate import Bounds
+from multimargin.estimators.cliques.allowance import Allowance
+from multimargin.estimators.cliques.certifier import CliqueCertifier, CliqueModel
+from multimargin.estimators.cliques.data import CliqueData
+from multimargin.estimators.cliques.frank_wolfe import FrankWolfe
+from multimargin.estimators.cliques.graph import CliqueGraph
+from multimargin.estimators.cliques.scores import AtomResiduals, clique_scores
+from multimargin.estimators.monitor import Monitor
 
 LAMBDAS = (1e-2, 1e-3, 1e-4)
 SMOOTHING = (1.0, 5e-4)  # sigma / lambda
@@ -61,40 +66,39 @@ def scene():
     return X / np.sqrt(X.shape[1]), Y[train].astype(int), list(combinations(range(Y.shape[1]), 2))
 
 
+class PlainFrankWolfe(FrankWolfe):
+    """One step towards the answer of the oracle."""
+
+    def native(self, **arguments):
+        """Make plain visits."""
+        return _core.testing.fit_cliques_plainly(**arguments)
+
+
 @dataclass(frozen=True)
-class _Shared(FrankWolfe):
-    """Starts from equal shares within the budget."""
+class Run:
+    """How a solver fared."""
 
-    def solve(self, graph, eta, last, tol, work):
-        return super().solve(graph, np.full(len(eta), min(1.0, self.budget / len(eta))), last, tol, work)
-
-
-def classifier(pairwise, budget):
-    class Contestant(CliqueClassifier):
-        def _solver(self, data, problem, most):
-            solver = super()._solver(data, problem, most)
-            return _Shared(
-                solver.data,
-                solver.rows,
-                budget or most,
-                solver.inference,
-                solver.treewidth_limit,
-                pairwise=pairwise,
-            )
-
-    return Contestant
+    passes: int
+    seconds: float
+    bounds: Bounds
+    history: History
 
 
-def train(X, Y, cliques, lam, budget, pairwise, options):
-    model = classifier(pairwise, budget)(
-        1.0 / (lam * len(X)), graph=cliques, tol=options.tol, max_iter=options.passes, n_jobs=1, random_state=0
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        start = time.process_time()
-        model.fit(X, Y)
-        seconds = time.process_time() - start
-    return model, seconds
+def problem_of(X, Y, C):
+    return CliqueClassifier(C, n_jobs=1, random_state=0)._problem(X, Y, None)
+
+
+def train(Solver, X, Y, cliques, lam, budget, options):
+    """Start from equal shares within the budget, and let the certifier speak at the end."""
+    data = CliqueData(problem_of(X, Y, 1.0 / (lam * len(X))), bias=1.0)
+    budget = budget or len(cliques)
+    eta = np.full(len(cliques), min(1.0, budget / len(cliques)))
+    monitor = Monitor(None, 0, Solver.__name__)
+    work = Allowance.of(data.problem, monitor, options.passes, None)
+    start = time.process_time()
+    found = Solver(data, budget).solve(CliqueGraph(Y.shape[1], tuple(cliques)), eta, None, options.tol, work)
+    bounds = CliqueCertifier(data, budget).bounds(CliqueModel.of(found, data.bias), found.atoms)
+    return Run(work.passes, time.process_time() - start, bounds, monitor.history())
 
 
 class Spdca:
@@ -185,14 +189,14 @@ def training(options):
         for lam, budget in product(LAMBDAS, (None, 1)):
             row = {"data": name, "lambda": f"{lam:g}", "norm": "budget 1" if budget else "sum"}
             ours = None
-            for title, pairwise in (("pairwise", True), ("plain", False)):
-                model, seconds = train(X, Y, cliques, lam, budget, pairwise, options)
-                certificate = model.certificate_
-                row[f"{title}: passes"] = model.n_iter_
-                row[f"{title}: CPU s"] = seconds
-                row[f"{title}: objective"] = f"{lam * certificate.primal:.4f}"
-                row[f"{title}: gap"] = f"{100 * certificate.relative_gap:.2f} %"
-                ours = ours or model
+            for title, Solver in (("pairwise", FrankWolfe), ("plain", PlainFrankWolfe)):
+                run = train(Solver, X, Y, cliques, lam, budget, options)
+                bounds = run.bounds
+                row[f"{title}: passes"] = run.passes
+                row[f"{title}: CPU s"] = run.seconds
+                row[f"{title}: objective"] = f"{lam * bounds.primal:.4f}"
+                row[f"{title}: gap"] = f"{100 * (1 - bounds.dual / bounds.primal):.2f} %"
+                ours = ours or run
             rows.append({**row, **(against_spdca(X, Y, cliques, lam, ours, options) if budget else NO_SPDCA)})
             print(rows[-1], flush=True)
     return rows
@@ -203,8 +207,8 @@ NO_SPDCA = dict.fromkeys(["SPDCA passes", "pairwise then", "SPDCA printed", "SPD
 
 def against_spdca(X, Y, cliques, lam, ours, options):
     """Objectives after the same number of passes."""
-    passes = min(ours.n_iter_, options.spdca_passes)
-    history = ours.history_
+    passes = min(ours.passes, options.spdca_passes)
+    history = ours.history
     then = lam * min(history.primal[history.pass_ <= passes], default=np.inf)
     cells = {"SPDCA passes": passes, "pairwise then": f"{then:.4f}"}
     for title, accumulated in (("SPDCA printed", False), ("SPDCA accumulated", True)):
@@ -218,16 +222,11 @@ def scoring(options):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, D), dtype=np.float32)
     Y = rng.random((n, K)) < 0.1
-    labels = {
-        "positives": (np.append(0, np.cumsum(Y.sum(axis=1))).astype(np.int64), np.nonzero(Y)[1].astype(np.int32)),
-        "missing": None,
-        "left_out": np.zeros(K, dtype=np.uint8),
-        "cost": np.full(n, 1.0 / n),
-    }
-    atoms = Atoms(
+    atoms = _core.Atoms(
         np.repeat(np.arange(n), 3), np.full(3 * n, 0.2), rng.integers(2**K, size=(3 * n, 1)).astype(np.uint64)
     )
-    residuals = CliqueData(X, 1.0, K, labels, _core.CliqueLabels(**labels), np.arange(K), 1, 0).residuals(atoms)
+    data = CliqueData(problem_of(X, Y, 1.0 / n), bias=1.0)
+    residuals = AtomResiduals(atoms, data, np.float32)
     pairs = list(combinations(range(K), 2))
     subsets = [*((k,) for k in range(K)), *pairs]
     R = residuals.panel(subsets)
@@ -241,7 +240,7 @@ def scoring(options):
         {
             "product": lambda: seconds(lambda: R.T @ X),
             "residuals": lambda: seconds(lambda: residuals.panel(subsets)),
-            "scores": lambda: seconds(lambda: clique_scores(X, 1.0, residuals, K, pairs, False)),
+            "scores": lambda: seconds(lambda: clique_scores(data, residuals, pairs)),
         },
         options.repeats,
     )
@@ -269,17 +268,17 @@ def eurlex():
 
 def sizes(options):
     rows = []
-    graphs = {"none": {}, "chow-liu": {}, "learned": {"budget": 4, "max_cliques": 100}}
+    graphs = {None: {}, "chow-liu": {}, "learned": {"budget": 4, "max_cliques": 100}}
     for name, load in (("mediamill", mediamill), ("eurlex-4k", eurlex)):
         X, Y = load()
         for graph, settings in graphs.items():
-            model = CliqueClassifier(1e3 / X.shape[0], graph=graph, n_jobs=2, random_state=0, **settings)
+            model = CliqueClassifier(1e3 / X.shape[0], graph=graph, tol=0.01, n_jobs=2, random_state=0, **settings)
             seconds, _ = clock(lambda model=model, X=X, Y=Y: model.fit(X, Y))
             rows.append(
                 {
                     "set": name,
                     "rows x features x labels": f"{X.shape[0]} x {X.shape[1]} x {Y.shape[1]}",
-                    "graph": graph,
+                    "graph": graph or "none",
                     "cliques": len(model.cliques_),
                     "s": seconds,
                     "passes": model.n_iter_,

@@ -26,7 +26,6 @@ SHAPES = [(6, 15), (10, 9), (10, 15), (10, 25), (14, 91), (20, 18), (20, 30), (2
 WIDE = [(20, 190), (60, 150), (60, 240), (101, 250), (101, 400), (60, 240, 0.7), (101, 400, 0.7)]
 GRAPHS = 4
 LARGEST_ENUMERATION = 20
-LIMITS = (12, 1000, 500)  # treewidth, nodes, passes of MPLP
 
 
 def random_pairs(rng, n_labels, n_pairs):
@@ -41,7 +40,7 @@ def random_pairs(rng, n_labels, n_pairs):
 def compile_pairs(n_labels, pairs, method):
     starts = np.concatenate([np.arange(n_labels), n_labels + 2 * np.arange(len(pairs) + 1)]).astype(np.int64)
     members = np.concatenate([np.arange(n_labels), np.ravel(pairs)]).astype(np.int32)
-    return _core.CliqueInference(n_labels, starts, members, method, *LIMITS)
+    return _core.CliqueInference(_core.LabelSubsets(n_labels, starts, members), method=method)
 
 
 def random_scores(rng, n_labels, pairs, rows):
@@ -82,10 +81,9 @@ def contest(rng, repeats, n_labels, n_pairs):
     certified, right = [], []
     for k in range(GRAPHS):
         s = scores[k][:1000]
-        best = compiled["elimination"][k].maximize(s, 1)[1]
-        _, value, _, exact = compiled["mplp"][k].maximize(s, 1)
-        certified.append(exact)
-        right.append(value >= best - 1e-9)
+        best, found = (compiled[name][k].maximize(s, 1) for name in ("elimination", "mplp"))
+        certified.append(found.exact)
+        right.append(found.value >= best.value - 1e-9)
     us = {name: 1e6 * t for name, t in times.items()}
     return {
         "labels": n_labels,
@@ -112,10 +110,10 @@ def contest_wide(rng, repeats, n_labels, n_pairs, coupling=None):
     row = {"labels": n_labels, "pairs": n_pairs, "scores": "h, J" if coupling is None else "spin glass"}
     row["width (min-degree)"] = compiled["auto"].treewidth
     for name, title in [("auto", "branch and bound"), ("mplp", "MPLP")]:
-        _, value, bound, exact = compiled[name].maximize(scores, 1)
+        found = compiled[name].maximize(scores, 1)
         row[f"{title}, ms"] = 1e3 * times[name]
-        row[f"{title}: proved"] = f"{100 * np.mean(exact):.0f} %"
-        row[f"{title}: mean gap"] = float(np.mean((bound - value) / np.abs(bound)))
+        row[f"{title}: proved"] = f"{100 * np.mean(found.exact):.0f} %"
+        row[f"{title}: mean gap"] = float(np.mean((found.bound - found.value) / np.abs(found.bound)))
     return row
 
 

@@ -116,7 +116,7 @@ def oracle_row(title, instances, peer_rows, rounds=5):
     ours, peers = [], {cut_by_label: [], cut_by_arrays: []}
     for k in range(rounds):
         work = (u, np.ascontiguousarray(pairs, dtype=np.int32), w, truth, 1e-7, 500, 12, truth.copy())
-        seconds, answer = cpu_clock(lambda work=work: _core.f_score_oracle(*work))
+        seconds, answer = cpu_clock(lambda work=work: _core.testing.f_score_oracle(*work))
         ours.append(seconds / len(u))
         rows = range(k * peer_rows, (k + 1) * peer_rows)
         for cut, times in peers.items():

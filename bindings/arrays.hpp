@@ -54,6 +54,25 @@ struct Rows {
     nb::object owner;
 };
 
+// A NumPy array of any type, as results hold it.
+using Array = nb::ndarray<nb::numpy>;
+
+// Gives the numbers of a vector to NumPy, without a copy.
+template <class T>
+Array moved_array(std::vector<T>&& values, std::initializer_list<Index> shape) {
+    auto* kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    const std::vector<std::size_t> sizes(shape.begin(), shape.end());
+    return Array(kept->data(), sizes.size(), sizes.data(), owner, nullptr, nb::dtype<T>());
+}
+
+// Numbers that live here, for the duration of a call into Python.
+template <class T>
+nb::object borrowed_array(const T* values, std::initializer_list<Index> shape) {
+    const std::vector<std::size_t> sizes(shape.begin(), shape.end());
+    return nb::cast(nb::ndarray<nb::numpy, const T>(values, sizes.size(), sizes.data()), nb::rv_policy::reference);
+}
+
 // Hands memory filled by `fill` to NumPy.
 template <class T, class Fill>
 nb::object new_array(std::initializer_list<std::size_t> shape, Fill&& fill) {

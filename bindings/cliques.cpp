@@ -1,145 +1,227 @@
-#include <nanobind/stl/string.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 
-#include "bindings/arrays.hpp"
+#include <optional>
+
+#include "bindings/fit.hpp"
 #include "bindings/labels.hpp"
-#include "bindings/python_control.hpp"
 #include "core/cliques/frank_wolfe.hpp"
 #include "core/cliques/residuals.hpp"
-#include "core/numerics/k_support.hpp"
 
 namespace nb = nanobind;
 using namespace multimargin;
 using namespace multimargin::bindings;
 using namespace multimargin::cliques;
-using namespace multimargin::labels;
-using namespace multimargin::numerics;
 
 namespace {
 
-// Label subsets as (starts, members).
-LabelSubsets subset_list(std::size_t labels, const nb::tuple& lists) {
-    const auto starts = exactly<Vector<std::int64_t>>(lists[0]);
-    const auto members = exactly<Vector<std::int32_t>>(lists[1]);
-    LabelSubsets subsets{labels, {}, {}};
-    for (auto s : view(starts)) subsets.starts.push_back(static_cast<std::size_t>(s));
-    for (auto k : view(members)) subsets.members.push_back(static_cast<std::uint32_t>(k));
-    return subsets;
-}
-
-CliqueList clique_list(const nb::tuple& lists, std::size_t budget) {
+CliqueList clique_list(const Vector<std::int64_t>& starts, const Vector<std::int32_t>& members,
+                       const Vector<double>& scale, std::size_t budget) {
+    const auto from = view(starts);
+    expect(from.size() == scale.shape(0) + 1 && from.front() == 0 &&
+               from.back() == static_cast<std::int64_t>(members.shape(0)) && std::ranges::is_sorted(from),
+           "starts of cliques must rise from 0 to the number of their subsets");
+    expect(std::ranges::all_of(view(members), [](auto t) { return t >= 0; }), "a subset of a clique is not there");
     CliqueList cliques;
-    for (auto s : view(exactly<Vector<std::int64_t>>(lists[0]))) cliques.starts.push_back(static_cast<std::size_t>(s));
-    for (auto t : view(exactly<Vector<std::int32_t>>(lists[1])))
-        cliques.members.push_back(static_cast<std::uint32_t>(t));
-    for (auto s : view(exactly<Vector<double>>(lists[2]))) cliques.scale.push_back(s);
+    cliques.starts.assign(from.begin(), from.end());
+    cliques.members.assign(view(members).begin(), view(members).end());
+    cliques.scale.assign(view(scale).begin(), view(scale).end());
     cliques.budget = budget;
     return cliques;
 }
 
-template <class T>
-nb::object array_of(const std::vector<T>& values) {
-    return new_array<T>({values.size()}, [&](T* out) { std::copy(values.begin(), values.end(), out); });
+// Distributions over labellings: labelling j of row[j] has weight[j]; the true labelling of a row has the rest. Holds
+// on to the arrays.
+struct PythonAtoms {
+    Vector<std::int64_t> row;
+    Vector<double> weight;
+    Matrix<Word> bits;
+    std::vector<std::int64_t> rows, first;  // rows with labellings, and where those of each begin
+
+    AtomList list() const { return {rows, first, view(weight), bits.data()}; }
+    // Whether every labelling belongs to a row of these labels.
+    bool fits(const LabelBits& labels) const {
+        return bits.shape(1) == labels.words() && (rows.empty() || (rows.front() >= 0 && rows.back() < labels.rows()));
+    }
+};
+
+PythonAtoms checked_atoms(Vector<std::int64_t> row, Vector<double> weight, Matrix<Word> bits) {
+    expect(row.shape(0) == weight.shape(0) && row.shape(0) == bits.shape(0) && std::ranges::is_sorted(view(row)),
+           "atoms need a row, a weight and a labelling each, in the order of the rows");
+    std::vector<std::int64_t> rows, first;
+    for (std::size_t j = 0; j < row.shape(0); ++j)
+        if (rows.empty() || row(j) != rows.back()) {
+            rows.push_back(row(j));
+            first.push_back(static_cast<std::int64_t>(j));
+        }
+    first.push_back(static_cast<std::int64_t>(row.shape(0)));
+    return {std::move(row), std::move(weight), std::move(bits), std::move(rows), std::move(first)};
 }
 
-nb::tuple k_support_norm(Vector<double> a, std::size_t budget) {
-    std::vector<double> eta(a.shape(0));
-    const double value = k_support(view(a), budget, eta.data());
-    return nb::make_tuple(value, array_of(eta));
+// An array that somebody holds, for reading.
+template <class T, class... Shape>
+auto shown(const nb::ndarray<const T, Shape...>& array) {
+    return nb::ndarray<nb::numpy, const T, Shape...>(array);
 }
 
-nb::dict fit_cliques(const Rows& rows, const CliqueLabels& truth, double bias, nb::tuple subsets, nb::tuple cliques,
-                     std::size_t budget, Vector<double> eta, const CliqueInference& inference, nb::object start,
-                     nb::object centre, double enough, int oracle_calls, bool pairwise, bool fixed_eta, double tol,
-                     int max_iter, int threads, std::uint64_t seed, nb::object report, double time_limit) {
-    PythonControl control(std::move(report), time_limit);
+template <class View, class T>
+View kept(std::vector<T>&& values, std::initializer_list<Index> shape) {
+    return exactly<View>(nb::cast(moved_array(std::move(values), shape)));
+}
+
+PythonAtoms atoms_of(AtomArrays&& atoms, std::size_t words) {
+    const auto n = static_cast<Index>(atoms.row.size());
+    return checked_atoms(kept<Vector<std::int64_t>>(std::move(atoms.row), {n}),
+                         kept<Vector<double>>(std::move(atoms.weight), {n}),
+                         kept<Matrix<Word>>(std::move(atoms.bits), {n, static_cast<Index>(words)}));
+}
+
+// Where a proximal step begins, subsets x (features + 1), and the gap at which it ends.
+struct PythonStep {
+    Matrix<double> centre;
+    double enough;
+};
+
+struct CliqueFit {
+    fit::FitResult result;
+    Array weights, eta;
+    PythonAtoms atoms;
+};
+
+CliqueFit fit_cliques(Visits visits, const Rows& rows, const LabelBits& labels, double bias,
+                      const CliqueInference& inference, const CliqueList& cliques, const Vector<double>& eta,
+                      const std::optional<PythonAtoms>& start, const std::optional<PythonStep>& step,
+                      const PythonLimits& limits) {
+    PythonControl control = limits.control();
     return std::visit(
-        [&]<class X>(const X& x) -> nb::dict {
-            if (truth.rows() != x.rows()) throw std::invalid_argument("labels do not fit the rows");
-            const CliqueProblem<X> problem{x, bias, truth, subset_list(truth.size(), subsets),
-                                           clique_list(cliques, budget)};
-            const CliqueParams params{tol, max_iter, oracle_calls, pairwise, fixed_eta, threads, seed};
-            CliqueFrankWolfe<X> solver(problem, inference, params, view(eta));
-            CliqueResult result;
+        [&]<class X>(const X& x) -> CliqueFit {
+            const LabelSubsets& subsets = inference.subsets();
+            const Index columns = x.cols() + 1;
+            expect(labels.rows() == x.rows() && labels.size() == subsets.labels, "labels do not fit the rows");
+            expect(eta.shape(0) == cliques.size() &&
+                       std::ranges::all_of(cliques.members, [&](auto t) { return t < subsets.size(); }),
+                   "the cliques do not fit the label subsets or the shares");
+            expect(!start || start->fits(labels), "the atoms do not fit the labels");
+            expect(!step || (step->centre.shape(0) == subsets.size() &&
+                             static_cast<Index>(step->centre.shape(1)) == columns),
+                   "centre must have one row per subset and one column per feature and 1");
+            const CliqueProblem<X> problem{x, bias, labels, subsets, cliques};
+            CliqueFrankWolfe<X> solver(problem, inference, view(eta), visits, limits.core);
+            fit::FitResult result;
             {
-                const bool warm = !start.is_none();
-                Vector<std::int64_t> row;
-                Vector<double> weight;
-                Matrix<std::uint64_t> bits;
-                if (warm) {
-                    row = exactly<Vector<std::int64_t>>(start[0]);
-                    weight = exactly<Vector<double>>(start[1]);
-                    bits = exactly<Matrix<std::uint64_t>>(start[2]);
-                }
-                const bool proximal = !centre.is_none();
-                Matrix<double> origin;
-                if (proximal) origin = exactly<Matrix<double>>(centre);
-                if (proximal && (origin.shape(0) != problem.subsets.size() ||
-                                 origin.shape(1) != static_cast<std::size_t>(x.cols() + 1)))
-                    throw std::invalid_argument("centre must have one row per subset and one column per feature and 1");
                 nb::gil_scoped_release release;
-                if (warm) solver.start_from(view(row), view(weight), bits.data());
-                result =
-                    proximal ? solver.step_from({origin.data(), origin.size()}, enough, control) : solver.run(control);
+                if (start) solver.start_from(view(start->row), view(start->weight), start->bits.data());
+                if (step) {
+                    fit::Limits quiet = limits.core;
+                    quiet.telling = fit::Telling::passes;
+                    ProximalStep<X> engine(solver, {step->centre.data(), step->centre.size()}, step->enough);
+                    result = fit::run(engine, quiet, control);
+                } else {
+                    result = fit::run(solver, limits.core, control);
+                }
             }
-            const AtomArrays& atoms = solver.atoms();
-            nb::dict out;
-            out["primal"] = result.primal;
-            out["dual"] = result.dual;
-            out["passes"] = result.passes;
-            out["status"] = name_of(result.status);
-            out["oracle_calls"] = result.calls;
-            out["eta"] = array_of(solver.eta());
-            out["weights"] =
-                new_array<double>({problem.subsets.size(), static_cast<std::size_t>(x.cols() + 1)},
-                                  [&](double* w) { std::copy(solver.weights().begin(), solver.weights().end(), w); });
-            out["atoms"] = nb::make_tuple(array_of(atoms.row), array_of(atoms.weight),
-                                          new_array<Word>({atoms.row.size(), truth.words()}, [&](Word* w) {
-                                              std::copy(atoms.bits.begin(), atoms.bits.end(), w);
-                                          }));
-            return out;
+            return {result, moved_array(solver.take_weights(), {static_cast<Index>(subsets.size()), columns}),
+                    moved_array(solver.take_eta(), {static_cast<Index>(cliques.size())}),
+                    atoms_of(solver.take_atoms(), labels.words())};
         },
         rows.matrix);
 }
 
 // out: as many rows as there are rows with atoms, a column per subset.
 template <class T>
-void residuals(const CliqueLabels& truth, nb::tuple subsets, Vector<std::int64_t> row, Vector<std::int64_t> first,
-               Vector<double> weight, Matrix<std::uint64_t> bits, int threads,
+void residuals(const LabelBits& labels, const LabelSubsets& subsets, const PythonAtoms& atoms, int threads,
                nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
     PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
-    const LabelSubsets list = subset_list(truth.size(), subsets);
-    if (out.shape(0) != row.shape(0) || out.shape(1) != list.size()) throw std::invalid_argument("shapes differ");
+    expect(subsets.labels == labels.size() && atoms.fits(labels), "the subsets or atoms do not fit the labels");
+    expect(out.shape(0) == atoms.rows.size() && out.shape(1) == subsets.size(),
+           "out must have a row for every row with atoms and a column per subset");
     nb::gil_scoped_release release;
-    clique_residuals(truth, list, AtomList{view(row), view(first), view(weight), bits.data()}, threads, control,
-                     out.data());
+    clique_residuals(labels, subsets, atoms.list(), threads, control, out.data());
+}
+
+std::pair<double, Array> k_support_norm(const Vector<double>& a, std::size_t budget) {
+    std::vector<double> eta(a.shape(0));
+    const double value = numerics::k_support(view(a), budget, eta.data());
+    return {value, moved_array(std::move(eta), {static_cast<Index>(a.shape(0))})};
+}
+
+template <Visits visits>
+void def_fit(nb::module_& m, const char* name) {
+    m.def(
+        name,
+        [](const Rows& rows, const LabelBits& labels, double bias, const CliqueInference& inference,
+           const CliqueList& cliques, Vector<double> eta, std::optional<PythonAtoms> start,
+           std::optional<PythonStep> step, const PythonLimits& limits) {
+            return fit_cliques(visits, rows, labels, bias, inference, cliques, eta, start, step, limits);
+        },
+        nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("bias"), nb::arg("inference"), nb::arg("cliques"),
+        nb::arg("eta").noconvert(), nb::arg("start").none(), nb::arg("step").none(), nb::arg("limits"));
+}
+
+template <class T>
+void def_residuals(nb::module_& m) {
+    m.def("clique_residuals", &residuals<T>, nb::kw_only(), nb::arg("labels"), nb::arg("subsets"), nb::arg("atoms"),
+          nb::arg("threads"), nb::arg("out").noconvert());
 }
 
 }  // namespace
 
 void bind_cliques(nb::module_& m) {
-    nb::class_<CliqueLabels>(m, "CliqueLabels")
+    nb::class_<LabelBits>(m, "LabelBits", "Truth and cost of every row, labels as bits.")
+        .def(
+            "__init__", [](LabelBits* self, const PythonLabels& labels) { new (self) LabelBits(labels.view_of()); },
+            nb::arg("labels"));
+    nb::class_<CliqueList>(m, "Cliques", "The cliques of a model: the positions of their subsets, and r of the norm.")
         .def(
             "__init__",
-            [](CliqueLabels* self, nb::tuple positives, nb::object missing, Vector<std::uint8_t> left_out,
-               Vector<double> cost) {
-                const auto rows = static_cast<Index>(cost.shape(0));
-                const auto labels = static_cast<Index>(left_out.shape(0));
-                new (self) CliqueLabels(rows, left_out.shape(0), cell_list(positives, rows, labels),
-                                        cell_list(missing, rows, labels), view(left_out), view(cost));
+            [](CliqueList* self, const Vector<std::int64_t>& starts, const Vector<std::int32_t>& members,
+               const Vector<double>& scale,
+               std::size_t budget) { new (self) CliqueList(clique_list(starts, members, scale, budget)); },
+            nb::arg("starts").noconvert(), nb::arg("members").noconvert(), nb::arg("scale").noconvert(),
+            nb::arg("budget"));
+    nb::class_<PythonAtoms>(m, "Atoms",
+                            "Distributions over labellings: each belongs to a row and has a weight; the true labelling "
+                            "of a row has the rest.")
+        .def(
+            "__init__",
+            [](PythonAtoms* self, Vector<std::int64_t> row, Vector<double> weight, Matrix<Word> bits) {
+                new (self) PythonAtoms(checked_atoms(std::move(row), std::move(weight), std::move(bits)));
             },
-            nb::arg("positives"), nb::arg("missing").none(), nb::arg("left_out").noconvert(),
-            nb::arg("cost").noconvert());
+            nb::arg("row").noconvert(), nb::arg("weight").noconvert(), nb::arg("bits").noconvert())
+        .def_prop_ro(
+            "row", [](const PythonAtoms& atoms) { return shown(atoms.row); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "weight", [](const PythonAtoms& atoms) { return shown(atoms.weight); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "bits", [](const PythonAtoms& atoms) { return shown(atoms.bits); }, nb::rv_policy::automatic,
+            "bit k % 64 of word k / 64 is label k")
+        .def_prop_ro(
+            "rows",
+            [](const PythonAtoms& atoms) {
+                auto rows = atoms.rows;
+                return moved_array(std::move(rows), {static_cast<Index>(atoms.rows.size())});
+            },
+            nb::rv_policy::automatic, "rows with atoms, each once")
+        .def("__reduce__", [](nb::handle_t<PythonAtoms> self) {
+            return nb::make_tuple(self.type(),
+                                  nb::make_tuple(self.attr("row"), self.attr("weight"), self.attr("bits")));
+        });
+    nb::class_<PythonStep>(m, "ProximalStep", "Where a proximal step begins, and the gap at which it ends.")
+        .def(
+            "__init__",
+            [](PythonStep* self, Matrix<double> centre, double enough) {
+                new (self) PythonStep{std::move(centre), enough};
+            },
+            nb::arg("centre").noconvert(), nb::arg("enough"));
+    nb::class_<CliqueFit>(m, "CliqueFit", "What the solver of a clique model leaves.")
+        .def_ro("result", &CliqueFit::result)
+        .def_ro("weights", &CliqueFit::weights, nb::rv_policy::automatic, "subsets x (features + 1)")
+        .def_ro("eta", &CliqueFit::eta, nb::rv_policy::automatic, "shares of the cliques")
+        .def_ro("atoms", &CliqueFit::atoms, "dual variables");
+    def_fit<Visits::pairwise>(m, "fit_cliques");
     m.def("k_support", &k_support_norm, nb::arg("a").noconvert(), nb::arg("budget"));
-    m.def("fit_cliques", &fit_cliques, nb::arg("rows"), nb::arg("labels"), nb::arg("bias"), nb::arg("subsets"),
-          nb::arg("cliques"), nb::arg("budget"), nb::arg("eta").noconvert(), nb::arg("inference"),
-          nb::arg("start").none(), nb::arg("centre").none(), nb::arg("enough"), nb::arg("oracle_calls"),
-          nb::arg("pairwise"), nb::arg("fixed_eta"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
-          nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
-    const auto def_residuals = [&]<class T>(T) {
-        m.def("clique_residuals", &residuals<T>, nb::arg("labels"), nb::arg("subsets"), nb::arg("row").noconvert(),
-              nb::arg("first").noconvert(), nb::arg("weight").noconvert(), nb::arg("bits").noconvert(),
-              nb::arg("threads"), nb::arg("out").noconvert());
-    };
-    def_residuals(float{});
-    def_residuals(double{});
+    def_residuals<float>(m);
+    def_residuals<double>(m);
 }
+
+void bind_testing_cliques(nb::module_& m) { def_fit<Visits::plain>(m, "fit_cliques_plainly"); }

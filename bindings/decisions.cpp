@@ -283,15 +283,37 @@ nb::object label_partition(const nb::object& scores, const nb::object& starts, c
 }  // namespace
 
 void bind_decisions(nanobind::module_& m) {
-    m.def("cuts", &cuts, nb::arg("scores"), nb::arg("positives"), nb::arg("unknown").none(), nb::arg("weights"));
+    // Marked cells are (offsets, rows), column by column.
+    m.def("cuts", &cuts, nb::arg("scores"), nb::arg("positives"), nb::arg("unknown").none(), nb::arg("weights"),
+          nb::sig("def cuts(scores: Any, positives: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], unknown: "
+                  "tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None, weights: NDArray[numpy.float64]) -> "
+                  "dict[str, Any]"));
     m.def("best_offset", &best_offset, nb::arg("cells"), nb::arg("positives"), nb::arg("unknown").none(),
-          nb::arg("group_weights"), nb::arg("member_weights"), nb::arg("beta_squared"), nb::arg("at_least_one"));
+          nb::arg("group_weights"), nb::arg("member_weights"), nb::arg("beta_squared"), nb::arg("at_least_one"),
+          nb::sig("def best_offset(cells: tuple[NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.int64] | "
+                  "None], positives: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], unknown: "
+                  "tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None, group_weights: NDArray[numpy.float64], "
+                  "member_weights: NDArray[numpy.float64], beta_squared: float, at_least_one: bool) -> tuple[float, "
+                  "float]"));
     m.def("lines", &lines, nb::arg("scores"), nb::arg("positives"), nb::arg("unknown").none(), nb::arg("weights"),
           nb::arg("scale"), nb::arg("targets"), nb::arg("centre"), nb::arg("precision"), nb::arg("fixed_slope"),
-          nb::arg("start"));
-    m.def("best_expected_f", &best_expected_f, nb::arg("probabilities"), nb::arg("starts"), nb::arg("beta_squared"));
-    m.def("label_counts", &label_counts, nb::arg("scores"), nb::arg("starts"), nb::arg("members"), nb::arg("order"),
-          nb::arg("most_neighbours"));
-    m.def("label_partition", &label_partition, nb::arg("scores"), nb::arg("starts"), nb::arg("members"),
-          nb::arg("order"), nb::arg("most_neighbours"));
+          nb::arg("start"),
+          nb::sig("def lines(scores: Any, positives: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], unknown: "
+                  "tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None, weights: NDArray[numpy.float64], scale: "
+                  "float, targets: NDArray[numpy.float64], centre: NDArray[numpy.float64], precision: "
+                  "NDArray[numpy.float64], fixed_slope: NDArray[numpy.uint8], start: NDArray[numpy.float64]) -> "
+                  "tuple[NDArray[numpy.float64], NDArray[numpy.float64]]"));
+    m.def("best_expected_f", &best_expected_f, nb::arg("probabilities"), nb::arg("starts"), nb::arg("beta_squared"),
+          nb::sig("def best_expected_f(probabilities: NDArray[numpy.float64], starts: NDArray[numpy.int64], "
+                  "beta_squared: float) -> tuple[NDArray[numpy.uint8], NDArray[numpy.float64]]"));
+    m.def(
+        "label_counts", &label_counts, nb::arg("scores"), nb::arg("starts"), nb::arg("members"), nb::arg("order"),
+        nb::arg("most_neighbours"),
+        nb::sig("def label_counts(scores: NDArray[numpy.float64], starts: NDArray[numpy.int64], members: "
+                "NDArray[numpy.int64], order: NDArray[numpy.int64], most_neighbours: int) -> NDArray[numpy.float64]"));
+    m.def(
+        "label_partition", &label_partition, nb::arg("scores"), nb::arg("starts"), nb::arg("members"), nb::arg("order"),
+        nb::arg("most_neighbours"),
+        nb::sig("def label_partition(scores: NDArray[numpy.float64], starts: NDArray[numpy.int64], members: "
+                "NDArray[numpy.int64], order: NDArray[numpy.int64], most_neighbours: int) -> NDArray[numpy.float64]"));
 }

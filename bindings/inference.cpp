@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cmath>
 #include <string>
@@ -46,6 +47,7 @@ LabelSubsets subsets_of(std::size_t n_labels, const Vector<std::int64_t>& starts
     subsets.labels = n_labels;
     subsets.starts.assign(view(starts).begin(), view(starts).end());
     subsets.members.assign(view(members).begin(), view(members).end());
+    check_members(subsets);
     return subsets;
 }
 
@@ -78,19 +80,24 @@ void each_row(const CliqueInference& inference, std::size_t rows, int threads, W
     });
 }
 
-template <class T>
-auto array(std::initializer_list<std::size_t> shape, T*& data) {
-    return new_array<T>(shape, [&](T* out) { data = out; });
+Array moved_flags(std::vector<std::uint8_t>&& flags) {
+    static_assert(sizeof(bool) == 1);
+    auto* kept = new std::vector<std::uint8_t>(std::move(flags));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<std::uint8_t>*>(p); });
+    const std::size_t size = kept->size();
+    return Array(kept->data(), 1, &size, owner, nullptr, nb::dtype<bool>());
 }
 
-nb::tuple maximize(const CliqueInference& inference, Matrix<double> scores, int threads) {
+// One entry per row: the labelling found and its value; no labelling has more than the bound; whether that is proved.
+struct Labellings {
+    Array y, value, bound, exact;
+};
+
+Labellings maximize(const CliqueInference& inference, const Matrix<double>& scores, int threads) {
     check(inference, scores);
     const std::size_t rows = scores.shape(0), labels = inference.subsets().labels, words = inference.words();
-    std::uint8_t* y;
-    double *value, *bound;
-    bool* exact;
-    auto out =
-        nb::make_tuple(array({rows, labels}, y), array({rows}, value), array({rows}, bound), array({rows}, exact));
+    std::vector<std::uint8_t> y(rows * labels), exact(rows);
+    std::vector<double> value(rows), bound(rows);
     std::vector<std::uint64_t> bits(rows * words);
     each_row(inference, rows, threads, [&](std::size_t i, CliqueInference::Workspace& space) {
         std::uint64_t* assignment = bits.data() + i * words;
@@ -100,45 +107,55 @@ nb::tuple maximize(const CliqueInference& inference, Matrix<double> scores, int 
         exact[i] = best.exact;
         for (std::size_t k = 0; k < labels; ++k) y[i * labels + k] = assignment[k >> 6] >> (k & 63) & 1;
     });
-    return out;
+    const auto n = static_cast<Index>(rows);
+    return {moved_array(std::move(y), {n, static_cast<Index>(labels)}), moved_array(std::move(value), {n}),
+            moved_array(std::move(bound), {n}), moved_flags(std::move(exact))};
 }
 
-nb::object max_marginals(const CliqueInference& inference, Matrix<double> scores, int threads) {
+Array max_marginals(const CliqueInference& inference, const Matrix<double>& scores, int threads) {
     check(inference, scores);
     const std::size_t rows = scores.shape(0), labels = inference.subsets().labels;
-    double* difference;
-    auto out = array({rows, labels}, difference);
+    std::vector<double> difference(rows * labels);
     each_row(inference, rows, threads, [&](std::size_t i, CliqueInference::Workspace& space) {
-        inference.max_marginals(scores.data() + i * scores.shape(1), difference + i * labels, space);
+        inference.max_marginals(scores.data() + i * scores.shape(1), difference.data() + i * labels, space);
     });
-    return out;
+    return moved_array(std::move(difference), {static_cast<Index>(rows), static_cast<Index>(labels)});
 }
 
-nb::tuple log_partition(const CliqueInference& inference, Matrix<double> scores, int threads) {
+// Logarithm of the sum over all labellings of a row, and the moments E chi_T.
+struct Sums {
+    Array log_partition, moments;
+};
+
+Sums sums(const CliqueInference& inference, const Matrix<double>& scores, int threads) {
     check(inference, scores);
     const std::size_t rows = scores.shape(0), size = scores.shape(1);
-    double *total, *moments;
-    auto out = nb::make_tuple(array({rows}, total), array({rows, size}, moments));
+    std::vector<double> total(rows), moments(rows * size);
     each_row(inference, rows, threads, [&](std::size_t i, CliqueInference::Workspace& space) {
-        total[i] = inference.log_partition(scores.data() + i * size, moments + i * size, space);
+        total[i] = inference.log_partition(scores.data() + i * size, moments.data() + i * size, space);
     });
-    return out;
+    return {moved_array(std::move(total), {static_cast<Index>(rows)}),
+            moved_array(std::move(moments), {static_cast<Index>(rows), static_cast<Index>(size)})};
 }
 
-// For tests: which labels roof duality fixes (1 on, -1 off, 0 not told), and its bound, for each row.
-nb::tuple roof_duality(Matrix<double> unary, Matrix<std::int32_t> pairs, Matrix<double> coupling) {
+// Which labels roof duality fixes (1 on, -1 off, 0 not told), and its bound, for each row.
+struct RoofFixes {
+    Array fixed, bound;
+};
+
+RoofFixes roof_duality(const Matrix<double>& unary, const Matrix<std::int32_t>& pairs, const Matrix<double>& coupling) {
     const std::size_t rows = unary.shape(0), labels = unary.shape(1);
     std::vector<std::pair<int, int>> list;
     for (std::size_t e = 0; e < pairs.shape(0); ++e) list.emplace_back(pairs(e, 0), pairs(e, 1));
     const RoofDuality roof(labels, std::move(list));
     auto scratch = roof.scratch();
-    std::int8_t* fixed;
-    double* bound;
-    auto out = nb::make_tuple(array({rows, labels}, fixed), array({rows}, bound));
+    std::vector<std::int8_t> fixed(rows * labels);
+    std::vector<double> bound(rows);
     for (std::size_t i = 0; i < rows; ++i)
-        bound[i] =
-            roof.solve(unary.data() + i * labels, coupling.data() + i * coupling.shape(1), fixed + i * labels, scratch);
-    return out;
+        bound[i] = roof.solve(unary.data() + i * labels, coupling.data() + i * coupling.shape(1),
+                              fixed.data() + i * labels, scratch);
+    return {moved_array(std::move(fixed), {static_cast<Index>(rows), static_cast<Index>(labels)}),
+            moved_array(std::move(bound), {static_cast<Index>(rows)})};
 }
 
 int treewidth(const CliqueInference& inference) {
@@ -147,40 +164,56 @@ int treewidth(const CliqueInference& inference) {
     return most;
 }
 
-// Labels, treewidth and method of each connected component.
-nb::list components(const CliqueInference& inference) {
-    nb::list out;
-    for (const auto& part : inference.parts()) {
-        nb::list labels;
-        for (auto k : part.labels) labels.append(k);
-        out.append(nb::make_tuple(labels, part.treewidth, name_of(part.method)));
-    }
-    return out;
-}
-
 }  // namespace
 
 void bind_clique_inference(nb::module_& m) {
-    m.def("roof_duality", &roof_duality, nb::arg("unary").noconvert(), nb::arg("pairs").noconvert(),
-          nb::arg("coupling").noconvert());
-    nb::class_<CliqueInference>(m, "CliqueInference")
+    nb::class_<LabelSubsets>(m, "LabelSubsets", "Subsets of the labels, one after the other.")
         .def(
             "__init__",
-            [](CliqueInference* self, std::size_t n_labels, Vector<std::int64_t> starts, Vector<std::int32_t> members,
-               const std::string& method, int treewidth_limit, int node_limit, int iteration_limit) {
+            [](LabelSubsets* self, std::size_t n_labels, const Vector<std::int64_t>& starts,
+               const Vector<std::int32_t>& members) { new (self) LabelSubsets(subsets_of(n_labels, starts, members)); },
+            nb::arg("n_labels"), nb::arg("starts").noconvert(), nb::arg("members").noconvert());
+    nb::class_<CliqueInference::Part>(m, "Component", "A connected component of the label graph.")
+        .def_ro("labels", &CliqueInference::Part::labels)
+        .def_ro("treewidth", &CliqueInference::Part::treewidth)
+        .def_prop_ro("method", [](const CliqueInference::Part& part) { return name_of(part.method); });
+    nb::class_<Labellings>(m, "Labellings", "The best labelling of every row.")
+        .def_ro("y", &Labellings::y, nb::rv_policy::automatic, "rows x labels, 0 or 1")
+        .def_ro("value", &Labellings::value, nb::rv_policy::automatic)
+        .def_ro("bound", &Labellings::bound, nb::rv_policy::automatic, "no labelling has more")
+        .def_ro("exact", &Labellings::exact, nb::rv_policy::automatic,
+                "whether the labelling is proved to be the best");
+    nb::class_<Sums>(m, "Sums", "Sums over all labellings of every row.")
+        .def_ro("log_partition", &Sums::log_partition, nb::rv_policy::automatic)
+        .def_ro("moments", &Sums::moments, nb::rv_policy::automatic, "rows x subsets");
+    constexpr InferenceOptions usual;
+    nb::class_<CliqueInference>(m, "CliqueInference", "Inference compiled for a list of label subsets.")
+        .def(
+            "__init__",
+            [](CliqueInference* self, const LabelSubsets& subsets, const std::string& method, int treewidth_limit,
+               int node_limit, int iteration_limit) {
                 InferenceOptions options;
                 options.method = method_named(method);
                 options.treewidth_limit = treewidth_limit;
                 options.node_limit = node_limit;
                 options.iteration_limit = iteration_limit;
-                new (self) CliqueInference(subsets_of(n_labels, starts, members), options);
+                new (self) CliqueInference(subsets, options);
             },
-            nb::arg("n_labels"), nb::arg("starts").noconvert(), nb::arg("members").noconvert(), nb::arg("method"),
-            nb::arg("treewidth_limit"), nb::arg("node_limit"), nb::arg("iteration_limit"))
+            nb::arg("subsets"), nb::kw_only(), nb::arg("method") = "auto",
+            nb::arg("treewidth_limit") = usual.treewidth_limit, nb::arg("node_limit") = usual.node_limit,
+            nb::arg("iteration_limit") = usual.iteration_limit)
         .def("maximize", &maximize, nb::arg("scores").noconvert(), nb::arg("threads"))
         .def("max_marginals", &max_marginals, nb::arg("scores").noconvert(), nb::arg("threads"))
-        .def("log_partition", &log_partition, nb::arg("scores").noconvert(), nb::arg("threads"))
+        .def("sums", &sums, nb::arg("scores").noconvert(), nb::arg("threads"))
         .def_prop_ro("has_sums", &CliqueInference::has_sums)
         .def_prop_ro("treewidth", &treewidth)
-        .def_prop_ro("components", &components);
+        .def_prop_ro("components", &CliqueInference::parts);
+}
+
+void bind_testing_inference(nb::module_& m) {
+    nb::class_<RoofFixes>(m, "RoofFixes", "What roof duality finds out about every row.")
+        .def_ro("fixed", &RoofFixes::fixed, nb::rv_policy::automatic, "1 on, -1 off, 0 not told")
+        .def_ro("bound", &RoofFixes::bound, nb::rv_policy::automatic);
+    m.def("roof_duality", &roof_duality, nb::arg("unary").noconvert(), nb::arg("pairs").noconvert(),
+          nb::arg("coupling").noconvert());
 }

@@ -1,7 +1,9 @@
+#include <nanobind/stl/optional.h>
+
 #include <optional>
 
+#include "bindings/fit.hpp"
 #include "bindings/labels.hpp"
-#include "bindings/python_control.hpp"
 #include "core/m3l/kernel_coupled.hpp"
 
 namespace nb = nanobind;
@@ -38,79 +40,80 @@ class PythonRows final : public RowSource<T> {
     Index n_;
 };
 
-struct Call {
-    const M3LParams& params;
-    PythonControl& control;
-    const nb::object& start;
+// What a fit returns: coefficients of the rows and dual variables (rows x labels), and shifts of the scores.
+struct KernelM3LFit {
+    fit::FitResult result;
+    Array beta, dual_beta, intercept;
 };
 
 template <class T, class Engine>
-nb::dict run(Engine& engine, Index rows, Index labels, Index intercepts, const Call& call) {
-    const T* start = call.start.is_none() ? nullptr : matrix_of<T>(call.start, rows, labels).data();
-    M3LResult result;
+KernelM3LFit run(Engine& engine, Index rows, Index labels, Index intercepts, const T* start, const fit::Limits& limits,
+                 Control& control) {
+    fit::FitResult result;
+    std::vector<T> beta(static_cast<std::size_t>(rows * labels)), dual_beta(beta.size()),
+        intercept(static_cast<std::size_t>(intercepts));
     {
         nb::gil_scoped_release release;
-        if (start) engine.start_from(start, call.control);
-        result = run_rounds<T>(engine, rows, start != nullptr, call.params, call.control);
+        if (start) engine.start_from(start, control);
+        KernelRounds<T, Engine> rounds(engine, rows, start != nullptr, limits, control);
+        result = fit::run(rounds, limits, control);
+        engine.copy_beta(beta.data());
+        engine.copy_dual_beta(dual_beta.data());
+        engine.copy_intercept(intercept.data());
     }
-    nb::dict out;
-    out["primal"] = result.certificate.primal;
-    out["dual"] = result.certificate.dual;
-    out["passes"] = result.passes;
-    out["status"] = name_of(result.status);
-    out["beta"] = new_array<T>({static_cast<std::size_t>(rows), static_cast<std::size_t>(labels)},
-                               [&](T* beta) { engine.copy_beta(beta); });
-    out["dual_beta"] = new_array<T>({static_cast<std::size_t>(rows), static_cast<std::size_t>(labels)},
-                                    [&](T* beta) { engine.copy_dual_beta(beta); });
-    out["intercept"] = new_array<T>({static_cast<std::size_t>(intercepts)}, [&](T* to) { engine.copy_intercept(to); });
-    return out;
+    return {result, moved_array(std::move(beta), {rows, labels}), moved_array(std::move(dual_beta), {rows, labels}),
+            moved_array(std::move(intercept), {intercepts})};
 }
 
 // gram: the whole matrix (see gram_matrix), or None and `compute` gives rows, `capacity` of which are kept.
 // factor: P with R = P P', or None for R = I. targets: y m (rows x labels), or None for margins of 1.
 template <class T>
-nb::dict fit(nb::object gram, nb::object compute, Index n_rows, Index capacity, Index n_labels, nb::object positives,
-             nb::object missing, nb::tuple costs, nb::object factor, nb::object targets, double bias, nb::object start,
-             double tol, int max_iter, int threads, std::uint64_t seed, nb::object report, double time_limit) {
-    PythonControl control(std::move(report), time_limit);
-    const M3LParams params{tol, max_iter, threads, seed};
-    const Call call{params, control, start};
-    const auto labels = label_cells<T>(n_rows, n_labels, positives, missing, costs);
-    PythonRows<T> source(std::move(compute), n_rows);
-    std::optional<GramRows<T>> rows;
-    if (gram.is_none()) {
-        rows.emplace(source, n_rows, capacity);
-    } else {
-        const auto matrix = exactly<Matrix<T>>(gram);
-        if (static_cast<Index>(matrix.shape(0)) != n_rows ||
-            static_cast<Index>(matrix.shape(1)) != gram_stride(n_rows) ||
-            reinterpret_cast<std::uintptr_t>(matrix.data()) % 64)
-            throw std::invalid_argument("gram must come from gram_matrix");
-        rows.emplace(matrix.data(), n_rows);
+KernelM3LFit fit_kernel(std::optional<Matrix<T>> gram, nb::object compute, Index capacity, const PythonLabels& labels,
+                        std::optional<Matrix<T>> factor, std::optional<Matrix<double>> targets, double bias,
+                        std::optional<Matrix<T>> start, const PythonLimits& limits) {
+    PythonControl control = limits.control();
+    const auto source = labels.view_of();
+    const Index n = source.rows, n_labels = source.labels;
+    const int threads = limits.core.threads;
+    const auto fits = [](const auto& matrix, Index rows, Index cols) {
+        return static_cast<Index>(matrix->shape(0)) == rows && static_cast<Index>(matrix->shape(1)) == cols;
+    };
+    expect((!factor || static_cast<Index>(factor->shape(0)) == n_labels) && (!targets || fits(targets, n, n_labels)) &&
+               (!start || fits(start, n, n_labels)),
+           "the prior, the targets or the start do not fit the labels");
+    expect(!gram || (fits(gram, n, gram_stride(n)) && reinterpret_cast<std::uintptr_t>(gram->data()) % 64 == 0),
+           "gram must come from gram_matrix");
+    const LabelCells<T> cells(source);
+    PythonRows<T> computed(std::move(compute), n);
+    GramRows<T> rows = gram ? GramRows<T>(gram->data(), n) : GramRows<T>(computed, n, capacity);
+    const T* first = start ? start->data() : nullptr;
+    if (!factor) {
+        KernelEngine<T> engine(rows, cells, static_cast<T>(bias), limits.core.tol, threads);
+        return run<T>(engine, n, n_labels, n_labels, first, limits.core, control);
     }
-    if (factor.is_none()) {
-        KernelEngine<T> engine(*rows, labels, static_cast<T>(bias), tol, threads);
-        return run<T>(engine, n_rows, n_labels, n_labels, call);
-    }
-    const auto P = exactly<Matrix<T>>(factor);
-    expect(static_cast<Index>(P.shape(0)) == n_labels, "the factor of the prior does not fit the labels");
-    const T* margins = targets.is_none() ? nullptr : matrix_of<T>(targets, n_rows, n_labels).data();
-    const auto rank = static_cast<Index>(P.shape(1));
-    CoupledKernelEngine<T> engine(*rows, labels, P.data(), rank, margins, static_cast<T>(bias), threads);
-    return run<T>(engine, n_rows, n_labels, rank, call);
+    const auto rank = static_cast<Index>(factor->shape(1));
+    CoupledKernelEngine<T> engine(rows, cells, factor->data(), rank, targets ? targets->data() : nullptr,
+                                  static_cast<T>(bias), threads);
+    return run<T>(engine, n, n_labels, rank, first, limits.core, control);
 }
 
 template <class T>
 void bind(nb::module_& m, const char* name) {
-    m.def(name, &fit<T>, nb::arg("gram").none(), nb::arg("compute").none(), nb::arg("n_rows"), nb::arg("capacity"),
-          nb::arg("n_labels"), nb::arg("positives"), nb::arg("missing").none(), nb::arg("costs"),
-          nb::arg("factor").none(), nb::arg("targets").none(), nb::arg("bias"), nb::arg("start").none(), nb::arg("tol"),
-          nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+    m.def(name, &fit_kernel<T>, nb::kw_only(), nb::arg("gram").noconvert().none(), nb::arg("compute").none(),
+          nb::arg("capacity"), nb::arg("labels"), nb::arg("factor").noconvert().none(),
+          nb::arg("targets").noconvert().none(), nb::arg("bias"), nb::arg("start").noconvert().none(),
+          nb::arg("limits"));
 }
 
 }  // namespace
 
-void bind_kernel_m3l(nb::module_& m) {
+void bind_m3l_kernel(nb::module_& m) {
+    nb::class_<KernelM3LFit>(m, "KernelM3LFit", "What a kernel M3L fit leaves.")
+        .def_ro("result", &KernelM3LFit::result)
+        .def_ro("beta", &KernelM3LFit::beta, nb::rv_policy::automatic, "coefficients of the rows, rows x labels")
+        .def_ro("dual_beta", &KernelM3LFit::dual_beta, nb::rv_policy::automatic, "signed dual variables, rows x labels")
+        .def_ro("intercept", &KernelM3LFit::intercept, nb::rv_policy::automatic,
+                "shifts of the scores, of latent dimensions for a prior");
     bind<float>(m, "fit_kernel_m3l_float32");
     bind<double>(m, "fit_kernel_m3l_float64");
 }

@@ -1,169 +1,258 @@
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
+#include <nanobind/stl/pair.h>
 
-#include <optional>
+#include <cmath>
 
-#include "bindings/m3l_certifier.hpp"
-#include "bindings/python_control.hpp"
-#include "core/m3l/linear_coupled.hpp"
-#include "core/m3l/linear_separable.hpp"
+#include "bindings/fit.hpp"
+#include "bindings/labels.hpp"
+#include "core/m3l/linear_fit.hpp"
+
+namespace multimargin::m3l {
+
+extern template class LinearFit<DenseRows<float>>;
+extern template class LinearFit<CsrRows<float>>;
+extern template class LinearFit<DenseRows<double>>;
+extern template class LinearFit<CsrRows<double>>;
+
+}  // namespace multimargin::m3l
 
 namespace nb = nanobind;
 using namespace multimargin;
 using namespace multimargin::bindings;
-using namespace multimargin::labels;
 using namespace multimargin::m3l;
 
 namespace {
 
-struct Call {
-    const M3LParams& params;
-    PythonControl& control;
-    const nb::object& start;
-    const nb::object& certifier;  // None, or what Certifier takes
-    const nb::object& positives;
-    const nb::object& missing;
-    bool keep_beta;
+// LAPACK's symmetric eigensolver, from the pointer SciPy exports.
+using Dsyevd = void(char*, char*, int*, double*, int*, double*, double*, int*, int*, int*, int*);
+
+void eigen(Dsyevd* dsyevd, std::vector<double>& matrix, std::vector<double>& values) {
+    int n = static_cast<int>(std::lround(std::sqrt(static_cast<double>(matrix.size())))), info = 0;
+    int work_size = 1 + 6 * n + 2 * n * n, integer_size = 3 + 5 * n;
+    char vectors = 'V', triangle = 'U';
+    std::vector<double> work(static_cast<std::size_t>(work_size));
+    std::vector<int> integers(static_cast<std::size_t>(integer_size));
+    values.resize(static_cast<std::size_t>(n));
+    dsyevd(&vectors, &triangle, &n, matrix.data(), &n, values.data(), work.data(), &work_size, integers.data(),
+           &integer_size, &info);
+    if (info != 0) throw std::runtime_error("the eigenvalues of the preconditioner did not converge");
+}
+
+// A prior as Python states it: R, or F with diag(d); holds on to the arrays. weigh(state), into_range(weights) and
+// forms(weights, V) are its products (PriorProducts), made by NumPy.
+struct PythonPrior {
+    std::optional<Matrix<double>> R, factor, transposed, root;
+    std::optional<Vector<double>> diagonal;
+    nb::capsule dsyevd;
+    nb::callable weigh, into_range, forms;
+    LinearPrior core;
+
+    Index labels() const { return static_cast<Index>(core.diagonal.size()); }
+
+    template <class T>
+    PriorProducts<T> products(Index columns) const {
+        const Index n = labels();
+        const auto copied = [n, columns](const nb::object& result, T* to) {
+            const auto weights = matrix_of<T>(result, n, columns);
+            std::copy_n(weights.data(), n * columns, to);
+        };
+        return {.weigh =
+                    [=, this](const T* state, Index width, T* weights) {
+                        nb::gil_scoped_acquire gil;
+                        copied(weigh(borrowed_array(state, {columns, width})), weights);
+                    },
+                .into_range =
+                    [=, this](T* weights) {
+                        nb::gil_scoped_acquire gil;
+                        copied(into_range(borrowed_array(weights, {n, columns})), weights);
+                    },
+                .forms = [=, this](const T* weights, const double* V) -> PriorForms {
+                    nb::gil_scoped_acquire gil;
+                    const nb::object found =
+                        forms(borrowed_array(weights, {n, columns}), borrowed_array(V, {columns, n}));
+                    return {nb::cast<double>(found[0]), nb::cast<double>(found[1])};
+                }};
+    }
 };
 
-// weigh(): the weights to return, labels x (cols + 1), the last column the intercepts.
-template <RowMatrix X, class Engine, class Weigh>
-nb::dict run(Engine& engine, const X& x, Index labels, double bias, const Call& call, Weigh&& weigh) {
-    using T = typename X::value_type;
-    const T* start = call.start.is_none() ? nullptr : matrix_of<T>(call.start, x.rows(), labels).data();
-    const bool warm = start && call.params.passes_before == 0;
-    nb::object weights = nb::none();
-    std::optional<Certifier<X>> certifier;
-    if (!call.certifier.is_none())
-        certifier.emplace(x, labels, call.positives, call.missing, nb::cast<nb::tuple>(call.certifier), bias,
-                          call.params.threads);
-    const Judge judge = [&]() -> Evaluation {
-        nb::gil_scoped_acquire gil;
-        weights = weigh();
-        return certifier->template operator()<T>(
-            weights, [&](Index i, Index first, Index count, double* out) { engine.read_beta(i, first, count, out); },
-            call.control);
+void make_prior(PythonPrior* self, std::optional<Matrix<double>> R, std::optional<Matrix<double>> factor,
+                std::optional<Vector<double>> diagonal, std::optional<Matrix<double>> root, Vector<double> own,
+                bool mild, nb::capsule dsyevd, nb::callable weigh, nb::callable into_range, nb::callable forms,
+                std::optional<Matrix<double>> transposed) {
+    const auto n = own.shape(0);
+    const auto fits = [](const auto& matrix, std::size_t rows, std::size_t cols) {
+        return matrix->shape(0) == rows && matrix->shape(1) == cols;
     };
-    M3LResult result;
-    {
-        nb::gil_scoped_release release;
-        if (start) engine.start_from(start, call.control);
-        result = run_passes(engine, x.rows(), x.rows() * labels, warm, certifier ? judge : Judge(), call.params,
-                            call.control);
+    expect(R ? fits(R, n, n)
+             : factor && transposed && fits(factor, n, factor->shape(1)) && fits(transposed, factor->shape(1), n) &&
+                   (!diagonal || diagonal->shape(0) == n),
+           "the prior does not fit the labels");
+    expect(!root || root->shape(0) == n, "the root of the prior does not fit the labels");
+    auto* solver = reinterpret_cast<Dsyevd*>(dsyevd.data());
+    LinearPrior core;
+    if (R)
+        core.arrays.R = R->data();
+    else
+        core.arrays = {nullptr, factor->data(), transposed->data(), diagonal ? diagonal->data() : nullptr,
+                       static_cast<Index>(factor->shape(1))};
+    core.diagonal.assign(own.data(), own.data() + n);
+    core.mild = mild;
+    if (root) {
+        core.root = root->data();
+        core.root_rank = static_cast<Index>(root->shape(1));
     }
-    engine.forget_centre();
-    if (result.status == Status::hand_over) {
-        weights = nb::none();
-    } else if (!certifier) {
-        weights = weigh();
-    } else if (result.status != Status::converged) {
-        result.certificate = judge();
-        if (result.certificate.within(call.params.tol) && result.status != Status::stopped)
-            result.status = Status::converged;
+    core.eigen = [solver](std::vector<double>& matrix, std::vector<double>& values) { eigen(solver, matrix, values); };
+    new (self)
+        PythonPrior{std::move(R),      std::move(factor), std::move(transposed), std::move(root),  std::move(diagonal),
+                    std::move(dsyevd), std::move(weigh),  std::move(into_range), std::move(forms), std::move(core)};
+}
+
+// What a fit returns: weights (labels x (features + 1), the last column the intercepts) and, where they are kept, the
+// signed dual variables (rows x labels).
+struct LinearM3LFit {
+    fit::FitResult result;
+    Array weights;
+    std::optional<Array> beta;
+    bool newton;
+};
+
+// The problem as Python states it; holds on to everything in it. targets: y m (rows x labels) where margins are not 1.
+// eigenbasis(): (Q, Q', eigenvalues) of X'X, in the precision of X.
+struct LinearM3LProblem {
+    nb::object rows_owner, labels_owner;
+    const Rows* rows;
+    const PythonLabels* labels;
+    double bias;
+    std::optional<Matrix<double>> targets;
+    nb::object prior_owner;
+    const PythonPrior* prior;
+    nb::callable eigenbasis;
+
+    template <RowMatrix X>
+    LinearProblem<X> core(const X& x) const {
+        using T = typename X::value_type;
+        const auto cells = labels->view_of();
+        expect(x.rows() == cells.rows, "the labels do not fit the rows");
+        expect(!prior || prior->labels() == cells.labels, "the prior does not fit the labels");
+        expect(!targets || (static_cast<Index>(targets->shape(0)) == cells.rows &&
+                            static_cast<Index>(targets->shape(1)) == cells.labels),
+               "the targets do not fit the labels");
+        return {x,
+                {cells, targets ? targets->data() : nullptr},
+                bias,
+                prior ? &prior->core : nullptr,
+                prior ? prior->products<T>(x.cols() + 1) : PriorProducts<T>{},
+                [this, columns = x.cols() + 1] {
+                    nb::gil_scoped_acquire gil;
+                    const nb::object found = eigenbasis();
+                    const auto Q = matrix_of<T>(found[0], columns, columns),
+                               Qt = matrix_of<T>(found[1], columns, columns);
+                    const auto values = exactly<Vector<double>>(found[2]);
+                    return OwnedBasis<T>{{Q.data(), Q.data() + Q.size()},
+                                         {Qt.data(), Qt.data() + Qt.size()},
+                                         {values.data(), values.data() + values.size()}};
+                }};
     }
-    nb::dict out;
-    out["primal"] = result.certificate.primal;
-    out["dual"] = result.certificate.dual;
-    out["passes"] = result.passes;
-    out["status"] = name_of(result.status);
-    out["weights"] = weights;
-    const bool unfinished = result.status == Status::hand_over || result.status == Status::imprecise;
-    out["beta"] = call.keep_beta || unfinished
-                      ? new_array<T>({static_cast<std::size_t>(x.rows()), static_cast<std::size_t>(labels)},
-                                     [&](T* beta) { engine.copy_beta(beta); })
-                      : nb::none();
-    return out;
-}
+};
 
-template <RowMatrix X>
-nb::dict solve_separable(const X& x, const LabelCells<typename X::value_type>& labels, double bias, const Call& call) {
-    using T = typename X::value_type;
-    SeparableEngine<X> engine(x, labels, static_cast<T>(bias), call.params.threads);
-    return run(engine, x, labels.labels(), bias, call, [&] {
-        const Index columns = x.cols() + 1;
-        return new_array<T>({static_cast<std::size_t>(labels.labels()), static_cast<std::size_t>(columns)}, [&](T* w) {
-            engine.copy_weights(w);
-            for (Index l = 0; l < labels.labels(); ++l) w[l * columns + x.cols()] *= static_cast<T>(bias);
-        });
-    });
-}
-
-// width: of the state per feature; weigh(state): the weights, by Python.
-template <RowMatrix X, class Prior>
-nb::dict solve_coupled(const X& x, const LabelCells<typename X::value_type>& labels, const Prior& prior, Index width,
-                       double bias, bool prior_margins, const nb::object& weigh, const Call& call) {
-    using T = typename X::value_type;
-    CoupledEngine<X, Prior> engine(x, labels, prior, static_cast<T>(bias), prior_margins, call.params.threads);
-    return run(engine, x, labels.labels(), bias, call, [&] {
-        return nb::object(weigh(new_array<T>({static_cast<std::size_t>(x.cols() + 1), static_cast<std::size_t>(width)},
-                                             [&](T* state) { engine.copy_state(state, width); })));
-    });
-}
-
-// prior: None, (R,), (F, F', d) or (F, F', None)
-nb::dict fit_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing, nb::tuple costs,
-                        nb::object prior, nb::object weigh, double bias, bool prior_margins, nb::object start,
-                        nb::object certifier, bool keep_beta, int passes, double patience, double tol, int max_iter,
-                        int threads, std::uint64_t seed, nb::object report, double time_limit) {
-    PythonControl control(std::move(report), time_limit);
-    const M3LParams params{tol, max_iter, threads, seed, passes, patience};
-    const Call call{params, control, start, certifier, positives, missing, keep_beta};
+LinearM3LFit fit_linear_m3l(const LinearM3LProblem& problem, const PythonLimits& limits, nb::object beta,
+                            nb::object weights, bool after_newton, bool keep_beta, std::optional<double> patience) {
+    PythonControl control = limits.control();
     return std::visit(
-        [&]<class X>(const X& x) -> nb::dict {
+        [&]<class X>(const X& x) -> LinearM3LFit {
             using T = typename X::value_type;
-            const auto labels = label_cells<T>(x.rows(), n_labels, positives, missing, costs);
-            if (prior.is_none()) return solve_separable(x, labels, bias, call);
-            if (nb::len(prior) == 1) {
-                const DensePrior<T> R(matrix_of<T>(prior[0], n_labels, n_labels).data(), n_labels);
-                return solve_coupled(x, labels, R, n_labels, bias, prior_margins, weigh, call);
+            const LinearProblem<X> core = problem.core(x);
+            const Index labels = core.cells.labels, columns = x.cols() + 1;
+            LinearStart<T> start{.after_newton = after_newton};
+            if (!beta.is_none()) start.beta = matrix_of<T>(beta, x.rows(), labels).data();
+            if (!weights.is_none()) start.weights = matrix_of<T>(weights, labels, columns).data();
+            LinearSolution<T> found;
+            {
+                nb::gil_scoped_release release;
+                found = LinearFit<X>(core, limits.core, patience, control).solve(start, keep_beta);
             }
-            const auto factor = exactly<Matrix<T>>(prior[0]), transposed = exactly<Matrix<T>>(prior[1]);
-            const auto rank = static_cast<Index>(factor.shape(1));
-            expect(static_cast<Index>(factor.shape(0)) == n_labels && transposed.shape(0) == factor.shape(1) &&
-                       static_cast<Index>(transposed.shape(1)) == n_labels,
-                   "the factors of the prior do not fit the labels");
-            if (nb::object(prior[2]).is_none()) {
-                const std::vector<T> zeros(static_cast<std::size_t>(n_labels));
-                const PureFactorPrior<T> R(factor.data(), transposed.data(), zeros.data(), n_labels, rank);
-                return solve_coupled(x, labels, R, rank, bias, prior_margins, weigh, call);
-            }
-            const auto diagonal = exactly<Vector<T>>(prior[2]);
-            expect(static_cast<Index>(diagonal.shape(0)) == n_labels, "the diagonal does not fit the labels");
-            const FactorPrior<T> R(factor.data(), transposed.data(), diagonal.data(), n_labels, rank);
-            return solve_coupled(x, labels, R, n_labels, bias, prior_margins, weigh, call);
+            LinearM3LFit out{found.result, moved_array(std::move(found.weights), {labels, columns}), std::nullopt,
+                             found.newton};
+            if (!found.beta.empty()) out.beta = moved_array(std::move(found.beta), {x.rows(), labels});
+            return out;
         },
-        rows.matrix);
+        problem.rows->matrix);
 }
 
-// (P, D) of weights, labels x (cols + 1), and signed dual variables in double; None: all 0.
-nb::tuple certify_linear_m3l(const Rows& rows, Index n_labels, nb::object positives, nb::object missing,
-                             nb::tuple certifier, double bias, nb::object weights, nb::object beta, int threads) {
+// (P, D) of weights (labels x (features + 1), the last column the intercepts) and signed dual variables; None: all 0.
+std::pair<double, double> certify_linear_m3l(const LinearM3LProblem& problem, Matrix<double> weights,
+                                             std::optional<Matrix<double>> beta, int threads) {
     PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
     return std::visit(
         [&]<class X>(const X& x) {
-            const double* values = beta.is_none() ? nullptr : matrix_of<double>(beta, x.rows(), n_labels).data();
+            const LinearProblem<X> core = problem.core(x);
+            const Index labels = core.cells.labels, columns = x.cols() + 1;
+            const auto fits = [](const Matrix<double>& array, Index rows, Index cols) {
+                return static_cast<Index>(array.shape(0)) == rows && static_cast<Index>(array.shape(1)) == cols;
+            };
+            expect(fits(weights, labels, columns) && (!beta || fits(*beta, x.rows(), labels)),
+                   "the weights or dual variables do not fit the data");
             const auto read = [&](Index i, Index first, Index count, double* out) {
-                if (values)
-                    std::copy_n(values + i * n_labels + first, count, out);
+                if (beta)
+                    std::copy_n(beta->data() + i * labels + first, count, out);
                 else
                     std::fill_n(out, count, 0.0);
             };
-            const Certifier<X> judge(x, n_labels, positives, missing, certifier, bias, threads);
-            const Evaluation value = judge.template operator()<double>(weights, read, control);
-            return nb::make_tuple(value.primal, value.dual);
+            std::function<PriorForms(const double*)> forms;
+            if (problem.prior)
+                forms = [products = problem.prior->products<double>(columns), &weights](const double* V) {
+                    return products.forms(weights.data(), V);
+                };
+            nb::gil_scoped_release release;
+            const fit::Bounds found =
+                linear_bounds(x, core.cells, core.bias, weights.data(), read, forms, threads, control);
+            return std::pair{found.primal, found.dual};
         },
-        rows.matrix);
+        problem.rows->matrix);
 }
 
 }  // namespace
 
-void bind_m3l(nb::module_& m) {
-    m.def("certify_linear_m3l", &certify_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
-          nb::arg("missing").none(), nb::arg("certifier"), nb::arg("bias"), nb::arg("weights"), nb::arg("beta").none(),
-          nb::arg("threads"));
-    m.def("fit_linear_m3l", &fit_linear_m3l, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"),
-          nb::arg("missing").none(), nb::arg("costs"), nb::arg("prior").none(), nb::arg("weigh").none(),
-          nb::arg("bias"), nb::arg("prior_margins"), nb::arg("start").none(), nb::arg("certifier").none(),
-          nb::arg("keep_beta"), nb::arg("passes"), nb::arg("patience"), nb::arg("tol"), nb::arg("max_iter"),
-          nb::arg("threads"), nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+void bind_m3l_linear(nb::module_& m) {
+    nb::class_<PythonPrior>(m, "LinearPrior", "A prior R on label correlations: R, or factor @ factor.T + diagonal.")
+        .def("__init__", &make_prior, nb::kw_only(), nb::arg("R").noconvert().none(),
+             nb::arg("factor").noconvert().none(), nb::arg("diagonal").noconvert().none(),
+             nb::arg("root").noconvert().none(), nb::arg("own").noconvert(), nb::arg("mild"), nb::arg("dsyevd"),
+             nb::arg("weigh"), nb::arg("into_range"), nb::arg("forms"), nb::arg("transposed").noconvert().none());
+    nb::class_<LinearM3LProblem>(m, "LinearM3LProblem", "A linear M3L problem.")
+        .def(
+            "__init__",
+            [](LinearM3LProblem* self, nb::object rows, nb::object labels, double bias,
+               std::optional<Matrix<double>> targets, nb::object prior, nb::callable eigenbasis) {
+                const Rows* matrix = &nb::cast<const Rows&>(rows);
+                const PythonLabels* cells = &nb::cast<const PythonLabels&>(labels);
+                const PythonPrior* R = prior.is_none() ? nullptr : &nb::cast<const PythonPrior&>(prior);
+                new (self) LinearM3LProblem{std::move(rows),
+                                            std::move(labels),
+                                            matrix,
+                                            cells,
+                                            bias,
+                                            std::move(targets),
+                                            std::move(prior),
+                                            R,
+                                            std::move(eigenbasis)};
+            },
+            nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("bias"), nb::arg("targets").noconvert().none(),
+            nb::arg("prior").none(), nb::arg("eigenbasis"),
+            nb::sig("def __init__(self, *, rows: Rows, labels: Labels, bias: float, targets: "
+                    "numpy.typing.NDArray[numpy.float64] | None, prior: LinearPrior | None, eigenbasis: "
+                    "collections.abc.Callable[[], tuple[numpy.typing.NDArray[typing.Any], "
+                    "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[numpy.float64]]]) -> None"));
+    nb::class_<LinearM3LFit>(m, "LinearM3LFit", "What a linear M3L fit leaves.")
+        .def_ro("result", &LinearM3LFit::result)
+        .def_ro("weights", &LinearM3LFit::weights, nb::rv_policy::automatic,
+                "labels x (features + 1); the last column holds the intercepts")
+        .def_ro("beta", &LinearM3LFit::beta, nb::rv_policy::automatic, "signed dual variables, where they are kept")
+        .def_ro("newton", &LinearM3LFit::newton, "whether a Newton finish was made");
+    m.def("fit_linear_m3l", &fit_linear_m3l, nb::arg("problem"), nb::arg("limits"), nb::arg("beta").none(),
+          nb::arg("weights").none(), nb::arg("after_newton"), nb::arg("keep_beta"), nb::arg("patience").none());
+    m.def("newton_may_serve", &newton_may_serve, nb::arg("rows"), nb::arg("features"), nb::arg("unit_margins"));
+    m.def("certify_linear_m3l", &certify_linear_m3l, nb::arg("problem"), nb::arg("weights").noconvert(),
+          nb::arg("beta").noconvert().none(), nb::arg("threads"));
 }

@@ -16,12 +16,11 @@ using Square = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // Zeroed, aligned memory for a Gram matrix of n rows; its columns beyond n are padding.
 template <class T>
-nb::object gram_matrix(Index n) {
+nb::ndarray<nb::numpy, T, nb::ndim<2>> gram_matrix(Index n) {
     const Index stride = gram_stride(n);
     auto* memory = new Buffer<T>(static_cast<std::size_t>(n * stride));
     nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<Buffer<T>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, T>(memory->data(),
-                                              {static_cast<std::size_t>(n), static_cast<std::size_t>(stride)}, owner));
+    return {memory->data(), {static_cast<std::size_t>(n), static_cast<std::size_t>(stride)}, owner};
 }
 
 template <class T>

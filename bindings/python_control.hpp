@@ -19,22 +19,4 @@ class PythonControl final : public Control {
     nanobind::object report_;
 };
 
-// How a solver ended, in the words of the Python side.
-inline const char* name_of(Status status) {
-    switch (status) {
-        case Status::converged:
-            return "converged";
-        case Status::max_iter:
-            return "max_iter";
-        case Status::time_limit:
-            return "time_limit";
-        case Status::hand_over:
-            return "hand_over";
-        case Status::imprecise:
-            return "imprecise";
-        default:
-            return "stopped";
-    }
-}
-
 }  // namespace multimargin::bindings

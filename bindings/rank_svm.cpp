@@ -1,47 +1,40 @@
 #include "core/separation/rank_svm.hpp"
 
+#include "bindings/fit.hpp"
 #include "bindings/labels.hpp"
-#include "bindings/python_control.hpp"
 
 namespace nb = nanobind;
 using namespace multimargin;
 using namespace multimargin::bindings;
-using namespace multimargin::labels;
 using namespace multimargin::separation;
 
 namespace {
 
-// (offsets, labels)
-LabelLists label_lists(const nb::tuple& cells, Index rows, Index labels) {
-    const CellList list = cell_list(cells, rows, labels);
-    return {list.offsets, list.labels};
-}
+// What a fit returns.
+struct RankSVMFit {
+    fit::FitResult result;
+    Array weights, alpha;
+};
 
-nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::tuple negative, Vector<double> cost,
-                      double bias, double tol, int max_iter, std::uint64_t seed, nb::object report, double time_limit) {
-    PythonControl control(std::move(report), time_limit);
+RankSVMFit fit_rank_svm(const Rows& rows, const PythonLabels& labels, double bias, const PythonLimits& limits) {
+    PythonControl control = limits.control();
+    const auto source = labels.view_of();
     return std::visit(
-        [&]<class X>(const X& x) -> nb::dict {
-            expect(static_cast<Index>(cost.shape(0)) == x.rows(), "the costs do not fit the rows");
-            RankSolver<X> solver(x, n_labels, label_lists(positive, x.rows(), n_labels),
-                                 label_lists(negative, x.rows(), n_labels), view(cost), bias);
-            RankResult result;
+        [&]<class X>(const X& x) -> RankSVMFit {
+            expect(x.rows() == source.rows, "the labels do not fit the rows");
+            const Index columns = x.cols() + 1;
+            std::vector<double> weights(static_cast<std::size_t>(source.labels * columns));
+            fit::FitResult result;
+            RankSolver<X> solver(x, source, bias);
             {
                 nb::gil_scoped_release release;
-                result = solver.run(tol, max_iter, seed, control);
+                result = solver.run(limits.core, control);
+                solver.copy_weights(weights.data());
             }
-            nb::dict out;
-            out["primal"] = result.primal;
-            out["dual"] = result.dual;
-            out["passes"] = result.passes;
-            out["status"] = name_of(result.status);
-            out["weights"] =
-                new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(x.cols() + 1)},
-                                  [&](double* w) { solver.copy_weights(w); });
-            // of the pairs of all rows, negative labels running fastest
-            out["alpha"] =
-                new_array<double>({solver.alpha().size()}, [&](double* a) { std::ranges::copy(solver.alpha(), a); });
-            return out;
+            auto alpha = solver.take_alpha();
+            const auto pairs = static_cast<Index>(alpha.size());
+            return {result, moved_array(std::move(weights), {source.labels, columns}),
+                    moved_array(std::move(alpha), {pairs})};
         },
         rows.matrix);
 }
@@ -49,7 +42,12 @@ nb::dict fit_rank_svm(const Rows& rows, Index n_labels, nb::tuple positive, nb::
 }  // namespace
 
 void bind_rank_svm(nb::module_& m) {
-    m.def("fit_rank_svm", &fit_rank_svm, nb::arg("rows"), nb::arg("n_labels"), nb::arg("positive"), nb::arg("negative"),
-          nb::arg("cost").noconvert(), nb::arg("bias"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("seed"),
-          nb::arg("report").none(), nb::arg("time_limit"));
+    nb::class_<RankSVMFit>(m, "RankSVMFit", "What a ranking SVM leaves.")
+        .def_ro("result", &RankSVMFit::result)
+        .def_ro("weights", &RankSVMFit::weights, nb::rv_policy::automatic,
+                "labels x (features + 1); the last column belongs to the constant feature")
+        .def_ro("alpha", &RankSVMFit::alpha, nb::rv_policy::automatic,
+                "dual variables of the pairs of all rows, negative labels running fastest");
+    m.def("fit_rank_svm", &fit_rank_svm, nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("bias"),
+          nb::arg("limits"));
 }

@@ -1,12 +1,11 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
+#include "bindings/cuts.hpp"
+#include "bindings/fit.hpp"
 #include "bindings/labels.hpp"
-#include "bindings/python_control.hpp"
-#include "core/inference/cuts/f_score_cut.hpp"
-#include "core/inference/cuts/offset_path.hpp"
-#include "core/inference/cuts/paper_f_score.hpp"
-#include "core/inference/exhaustive/f_score.hpp"
 #include "core/submodular/blocks.hpp"
 #include "core/submodular/bundle.hpp"
 #include "core/submodular/certifier.hpp"
@@ -20,205 +19,31 @@ using namespace multimargin::submodular;
 
 namespace {
 
-using Pairs = std::vector<std::pair<int, int>>;
-template <class T>
-using OutVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using OutMatrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-Pairs pair_list(const Matrix<std::int32_t>& pairs, Index labels) {
-    if (pairs.shape(1) != 2) throw std::invalid_argument("pairs must have two columns");
-    Pairs list;
-    for (std::size_t e = 0; e < pairs.shape(0); ++e) {
-        const int a = pairs(e, 0), b = pairs(e, 1);
-        if (a < 0 || b < 0 || a >= labels || b >= labels || a == b) throw std::invalid_argument("pair out of range");
-        list.emplace_back(a, b);
-    }
-    return list;
-}
-
-// A batch of rows with the pairs they share, checked.
-struct Batch {
-    Matrix<double> u;
-    Pairs pairs;
-    const double* w;
-    Batch(const Matrix<double>& u, const Matrix<std::int32_t>& pairs, const Vector<double>& w)
-        : u(u), pairs(pair_list(pairs, static_cast<Index>(u.shape(1)))), w(w.data()) {
-        if (w.shape(0) != pairs.shape(0)) throw std::invalid_argument("one weight per pair");
-        for (auto v : view(w))
-            if (!(v >= 0)) throw std::invalid_argument("pair weights must not be negative");
-    }
-    std::size_t rows() const { return u.shape(0); }
-    int labels() const { return static_cast<int>(u.shape(1)); }
-    const double* row(std::size_t n) const { return u.data() + n * u.shape(1); }
-    template <class A>
-    auto* row(const A& array, std::size_t n) const {
-        return array.data() + n * u.shape(1);
-    }
-    template <class A>
-    void check(const A& array) const {
-        if (array.shape(0) != u.shape(0) || array.shape(1) != u.shape(1)) throw std::invalid_argument("shapes differ");
-    }
-};
-
-nb::object numbers(const std::vector<double>& values) {
-    return new_array<double>({values.size()}, [&](double* out) { std::copy(values.begin(), values.end(), out); });
-}
-nb::object counts(const std::vector<int>& values) {
-    return new_array<std::int32_t>({values.size()},
-                                   [&](std::int32_t* out) { std::copy(values.begin(), values.end(), out); });
-}
-
-void predict_cut(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, bool largest,
-                 OutMatrix<std::uint8_t> y) {
-    const Batch batch(u, pairs, w);
-    batch.check(y);
-    nb::gil_scoped_release release;
-    CutPredictor predictor(batch.labels(), batch.pairs);
-    predictor.set_weights(batch.w);
-    for (std::size_t n = 0; n < batch.rows(); ++n)
-        predictor.predict(batch.row(n), largest ? Ties::largest : Ties::smallest, batch.row(y, n));
-}
-
-void cut_marginals(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, OutMatrix<double> worth) {
-    const Batch batch(u, pairs, w);
-    batch.check(worth);
-    nb::gil_scoped_release release;
-    CutPredictor predictor(batch.labels(), batch.pairs);
-    predictor.set_weights(batch.w);
-    for (std::size_t n = 0; n < batch.rows(); ++n) predictor.marginals(batch.row(n), batch.row(worth, n));
-}
-
-// y: start in, maximiser out.
-nb::dict f_score_oracle(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, Matrix<std::uint8_t> truth,
-                        double tol, int node_limit, int group_limit, OutMatrix<std::uint8_t> y) {
-    const Batch batch(u, pairs, w);
-    batch.check(truth);
-    batch.check(y);
-    std::vector<double> lower(batch.rows()), upper(batch.rows());
-    std::vector<int> nodes(batch.rows()), cuts(batch.rows());
-    {
-        nb::gil_scoped_release release;
-        FScoreCut oracle(batch.labels(), batch.pairs, node_limit, group_limit);
-        oracle.set_weights(batch.w);
-        for (std::size_t n = 0; n < batch.rows(); ++n) {
-            const auto answer = oracle.solve(batch.row(n), batch.row(truth, n), tol, batch.row(y, n));
-            lower[n] = answer.lower;
-            upper[n] = answer.upper;
-            nodes[n] = answer.nodes;
-            cuts[n] = answer.cuts;
-        }
-    }
-    nb::dict out;
-    out["lower"] = numbers(lower);
-    out["upper"] = numbers(upper);
-    out["nodes"] = counts(nodes);
-    out["cuts"] = counts(cuts);
-    return out;
-}
-
-nb::dict paper_oracle(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, Matrix<std::uint8_t> truth,
-                      bool upwards, bool certify, OutMatrix<std::uint8_t> y) {
-    const Batch batch(u, pairs, w);
-    batch.check(truth);
-    batch.check(y);
-    std::vector<double> value(batch.rows());
-    std::vector<int> cuts(batch.rows()), paper(batch.rows()), tight(batch.rows());
-    {
-        nb::gil_scoped_release release;
-        PaperFScore oracle(batch.labels(), batch.pairs);
-        oracle.set_weights(batch.w);
-        for (std::size_t n = 0; n < batch.rows(); ++n) {
-            const auto answer =
-                oracle.solve(batch.row(n), batch.row(truth, n), upwards, certify, certify, batch.row(y, n));
-            value[n] = answer.value;
-            cuts[n] = answer.cuts;
-            paper[n] = answer.paper_certificate;
-            tight[n] = answer.tight_certificate;
-        }
-    }
-    nb::dict out;
-    out["value"] = numbers(value);
-    out["cuts"] = counts(cuts);
-    out["paper"] = counts(paper);
-    out["tight"] = counts(tight);
-    return out;
-}
-
-// loss: "f1", "hamming" or "none"; smallest and largest: intersection and union of all maximisers up to `tie`.
-nb::object exhaustive_oracle(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, Matrix<std::uint8_t> truth,
-                             const std::string& loss, double tie, OutMatrix<std::uint8_t> smallest,
-                             OutMatrix<std::uint8_t> largest) {
-    const Batch batch(u, pairs, w);
-    batch.check(truth);
-    batch.check(smallest);
-    batch.check(largest);
-    if (batch.labels() > 25) throw std::invalid_argument("too many labels to enumerate");
-    std::vector<double> value(batch.rows());
-    for (std::size_t n = 0; n < batch.rows(); ++n) {
-        const auto* t = batch.row(truth, n);
-        const std::span<const double> row(batch.row(n), u.shape(1));
-        const int m = static_cast<int>(std::count(t, t + batch.labels(), std::uint8_t{present}));
-        const auto run = [&](const auto& h) {
-            return exhaustive(row, std::span<const std::pair<int, int>>(batch.pairs), batch.w, t, h, tie,
-                              batch.row(smallest, n), batch.row(largest, n));
-        };
-        value[n] = loss == "f1"        ? run(FScoreLoss{m})
-                   : loss == "hamming" ? run(HammingLoss{m})
-                                       : run([](int, int) { return 0.0; });
-    }
-    return numbers(value);
-}
-
-// Mean F-score as a function of the offset: its value at `low`, the offsets at which it changes, and the changes.
-nb::tuple f_score_path(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<double> w, Matrix<std::uint8_t> truth,
-                       Vector<std::uint8_t> firm, double low, double high) {
-    const Batch batch(u, pairs, w);
-    batch.check(truth);
-    if (firm.shape(0) != u.shape(1)) throw std::invalid_argument("shapes differ");
-    std::vector<OffsetPath::Step> steps;
-    std::vector<int> ends;
-    std::vector<double> start(batch.rows());
-    {
-        nb::gil_scoped_release release;
-        OffsetPath path(batch.labels(), batch.pairs, batch.w);
-        for (std::size_t n = 0; n < batch.rows(); ++n) {
-            start[n] = path.walk(batch.row(n), batch.row(truth, n), firm.data(), low, high, steps);
-            ends.push_back(static_cast<int>(steps.size()));
-        }
-    }
-    std::vector<double> offsets, changes;
-    for (const auto& step : steps) {
-        offsets.push_back(step.offset);
-        changes.push_back(step.change);
-    }
-    return nb::make_tuple(numbers(start), numbers(offsets), numbers(changes), counts(ends));
-}
-
 // The problem as Python states it; holds on to the arrays.
 class SubmodularData {
   public:
-    SubmodularData(nb::object rows, int n_labels, nb::tuple positives, nb::object missing,
-                   const Vector<std::uint8_t>& left_out, Vector<double> cost, const Matrix<std::int32_t>& pairs,
+    SubmodularData(nb::object rows, const PythonLabels& labels, const Matrix<std::int32_t>& pairs,
                    Vector<double> factor, double bias, bool hamming, bool paper, int node_limit)
         : rows_(std::move(rows)),
-          labels_(n_labels),
-          cost_(std::move(cost)),
-          pairs_(pair_list(pairs, n_labels)),
+          labels_(static_cast<int>(labels.positives.n_labels)),
+          cost_(labels.row),
+          pairs_(pair_list(pairs, labels_)),
           factor_(std::move(factor)),
           bias_(bias),
           loss_(hamming ? LossKind::hamming : LossKind::f_score),
           oracle_(paper ? OracleKind::paper : OracleKind::exact),
           node_limit_(node_limit) {
         const Index n = std::visit([](const auto& x) { return x.rows(); }, nb::cast<const Rows&>(rows_).matrix);
-        expect(static_cast<Index>(cost_.shape(0)) == n && left_out.shape(0) == static_cast<std::size_t>(n_labels) &&
-                   factor_.shape(0) == pairs_.size(),
-               "costs, labels left out or factors do not fit");
-        truth_.resize(static_cast<std::size_t>(n * n_labels), absent);
-        mark(cell_list(positives, n, n_labels), n, present);
-        mark(cell_list(missing, n, n_labels), n, unknown);
-        for (std::size_t k = 0; k < truth_.size(); ++k)
-            if (left_out(k % static_cast<std::size_t>(n_labels))) truth_[k] = unknown;
+        const auto source = labels.view_of();
+        expect(source.rows == n && factor_.shape(0) == pairs_.size(), "labels or factors do not fit");
+        truth_.resize(static_cast<std::size_t>(n * labels_), absent);
+        for (Index i = 0; i < n; ++i) {
+            std::uint8_t* row = truth_.data() + i * labels_;
+            for (auto l : source.positives.row(i)) row[l] = present;
+            for (auto l : source.missing_in(i)) row[l] = unknown;
+            for (int l = 0; l < labels_; ++l)
+                if (source.left_out[static_cast<std::size_t>(l)]) row[l] = unknown;
+        }
     }
 
     int labels() const { return labels_; }
@@ -226,9 +51,9 @@ class SubmodularData {
 
     // use(problem), whatever the kind of rows
     template <class Use>
-    nb::dict with_problem(Use&& use) const {
+    auto with_problem(Use&& use) const {
         return std::visit(
-            [&]<class X>(const X& x) -> nb::dict {
+            [&]<class X>(const X& x) {
                 return use(SubmodularProblem<X>{x, bias_, labels_, pairs_, view(factor_), view(cost_), truth_, loss_,
                                                 oracle_, node_limit_});
             },
@@ -236,12 +61,6 @@ class SubmodularData {
     }
 
   private:
-    void mark(const CellList& cells, Index rows, Truth value) {
-        if (cells.offsets.empty()) return;
-        for (Index n = 0; n < rows; ++n)
-            for (auto l : cells.row(n)) truth_[static_cast<std::size_t>(n * labels_ + l)] = value;
-    }
-
     nb::object rows_;
     int labels_;
     Vector<double> cost_;
@@ -254,18 +73,14 @@ class SubmodularData {
     std::vector<std::uint8_t> truth_;
 };
 
-// Planes and their weights, sorted by row; plane k has labels [offsets[k], offsets[k + 1]).
-struct PlaneList {
+// Label sets of the rows and their weights, sorted by row; set k has labels [offsets[k], offsets[k + 1]).
+struct Planes {
     Vector<std::int64_t> row;
     Vector<double> weight;
     Vector<std::int64_t> offsets;
     Vector<std::int32_t> labels;
 
-    PlaneList(const nb::object& arrays, Index rows, int n_labels)
-        : row(exactly<Vector<std::int64_t>>(arrays[0])),
-          weight(exactly<Vector<double>>(arrays[1])),
-          offsets(exactly<Vector<std::int64_t>>(arrays[2])),
-          labels(exactly<Vector<std::int32_t>>(arrays[3])) {
+    void check(Index rows, int n_labels) const {
         const auto of = view(row), starts = view(offsets);
         expect(weight.shape(0) == of.size() && starts.size() == of.size() + 1 && starts.front() == 0 &&
                    starts.back() == static_cast<Index>(labels.shape(0)) && std::ranges::is_sorted(starts) &&
@@ -285,138 +100,151 @@ struct PlaneList {
     }
 };
 
-// A model from (coef, intercept, attraction).
-template <class X>
-SubmodularModel model_of(const nb::object& arrays, const SubmodularProblem<X>& problem) {
-    const auto coef = matrix_of<double>(arrays[0], problem.labels, problem.x.cols());
-    const auto intercept = exactly<Vector<double>>(arrays[1]), attraction = exactly<Vector<double>>(arrays[2]);
-    expect(static_cast<int>(intercept.shape(0)) == problem.labels && attraction.shape(0) == problem.pairs.size(),
-           "the model does not fit the data");
-    const auto list = [](const auto& array) { return std::vector<double>(array.data(), array.data() + array.size()); };
-    return {list(coef), list(intercept), list(attraction)};
-}
+// Weights of the labels and features, constants of the labels, attraction of the pairs.
+struct SubmodularArrays {
+    Matrix<double> coef;
+    Vector<double> intercept, attraction;
 
-nb::object share_proved(Index calls, Index proved) {
-    return nb::float_(calls ? static_cast<double>(proved) / static_cast<double>(calls) : 1.0);
-}
+    template <class X>
+    SubmodularModel model(const SubmodularProblem<X>& problem) const {
+        expect(static_cast<int>(coef.shape(0)) == problem.labels &&
+                   static_cast<Index>(coef.shape(1)) == problem.x.cols() &&
+                   static_cast<int>(intercept.shape(0)) == problem.labels &&
+                   attraction.shape(0) == problem.pairs.size(),
+               "the model does not fit the data");
+        const auto list = [](const auto& array) {
+            return std::vector<double>(array.data(), array.data() + array.size());
+        };
+        return {list(coef), list(intercept), list(attraction)};
+    }
+};
 
 // The planes in use, for a later start and for the certifier.
-template <class Blocks>
-nb::tuple planes_of(const Blocks& blocks, Index rows) {
+template <class Solver>
+Planes planes_of(const Solver& solver, Index rows) {
     std::vector<double> weight;
     std::vector<std::int64_t> row, offsets{0};
     std::vector<std::int32_t> labels;
     for (Index n = 0; n < rows; ++n)
-        blocks.planes_of(n, [&](double of_plane, std::span<const std::int32_t> its_labels) {
+        solver.planes_of(n, [&](double of_plane, std::span<const std::int32_t> its_labels) {
             row.push_back(n);
             weight.push_back(of_plane);
             labels.insert(labels.end(), its_labels.begin(), its_labels.end());
             offsets.push_back(static_cast<std::int64_t>(labels.size()));
         });
-    const auto array = []<class T>(const std::vector<T>& values) {
-        return new_array<T>({values.size()}, [&](T* out) { std::copy(values.begin(), values.end(), out); });
+    const auto array = []<class T>(std::vector<T> values) {
+        const auto size = static_cast<Index>(values.size());
+        return Vector<T>(moved_array(std::move(values), {size}));
     };
-    return nb::make_tuple(array(row), array(weight), array(offsets), array(labels));
+    return {array(std::move(row)), array(std::move(weight)), array(std::move(offsets)), array(std::move(labels))};
 }
 
-template <class Solver>
-nb::dict solve(Solver& solver, int n_labels, Index cols, Control& control) {
-    SubmodularResult result;
+struct SubmodularFit {
+    fit::FitResult result;
+    Array coef, intercept, attraction;
+    std::optional<Planes> planes;
+};
+
+template <class Run, class Solver>
+SubmodularFit solve(Run&& run, Solver& solver, Index labels, Index cols) {
+    fit::FitResult result;
     SubmodularModel model;
     {
         nb::gil_scoped_release release;
-        result = solver.run(control);
+        result = run();
         model = solver.model();
     }
-    nb::dict out;
-    out["primal"] = result.primal;
-    out["dual"] = result.dual;
-    out["passes"] = result.passes;
-    out["status"] = name_of(result.status);
-    out["oracle_exact"] = share_proved(result.calls, result.proved);
-    out["coef"] = new_array<double>({static_cast<std::size_t>(n_labels), static_cast<std::size_t>(cols)},
-                                    [&](double* w) { std::copy(model.coef.begin(), model.coef.end(), w); });
-    out["intercept"] = numbers(model.intercept);
-    out["attraction"] = numbers(model.attraction);
-    return out;
+    const auto pairs = static_cast<Index>(model.attraction.size());
+    return {result, moved_array(std::move(model.coef), {labels, cols}),
+            moved_array(std::move(model.intercept), {labels}), moved_array(std::move(model.attraction), {pairs}),
+            std::nullopt};
 }
 
-nb::dict fit_submodular(const SubmodularData& data, nb::object bundle_stride, nb::object start, bool keep_planes,
-                        bool certify, double tol, int max_iter, int threads, std::uint64_t seed, nb::object report,
-                        double time_limit) {
-    PythonControl control(std::move(report), time_limit);
+// certify: false where nobody reads the bounds of a run that was cut short.
+SubmodularFit fit_submodular(const SubmodularData& data, std::optional<Planes> planes,
+                             std::optional<SubmodularArrays> model, bool keep_planes, bool certify,
+                             const PythonLimits& limits) {
+    PythonControl control = limits.control();
     return data.with_problem([&]<class X>(const SubmodularProblem<X>& problem) {
-        const SubmodularParams params{tol, max_iter, threads, seed, certify};
-        if (!bundle_stride.is_none()) {
-            SubmodularBundle<X> solver(problem, params, nb::cast<double>(bundle_stride));
-            return solve(solver, problem.labels, problem.x.cols(), control);
+        SubmodularBlocks<X> solver(problem, limits.core);
+        if (planes && model) {
+            planes->check(problem.rows(), problem.labels);
+            solver.start_from(*planes, model->model(problem), control);
         }
-        SubmodularBlocks<X> solver(problem, params);
-        if (!start.is_none())
-            solver.start_from(PlaneList(start[0], problem.rows(), problem.labels), model_of(start[1], problem),
-                              control);
-        nb::dict out = solve(solver, problem.labels, problem.x.cols(), control);
-        if (keep_planes) out["planes"] = planes_of(solver, problem.rows());
-        return out;
+        SubmodularFit found =
+            solve([&] { return solver.run(certify, control); }, solver, problem.labels, problem.x.cols());
+        if (keep_planes) found.planes = planes_of(solver, problem.rows());
+        return found;
     });
 }
 
-nb::dict certify_submodular(const SubmodularData& data, nb::tuple arrays, nb::object planes, int threads) {
+SubmodularFit fit_submodular_bundle(const SubmodularData& data, double stride, const PythonLimits& limits) {
+    PythonControl control = limits.control();
+    return data.with_problem([&]<class X>(const SubmodularProblem<X>& problem) {
+        SubmodularBundle<X> solver(problem, limits.core, stride);
+        return solve([&] { return solver.run(control); }, solver, problem.labels, problem.x.cols());
+    });
+}
+
+// Bounds (upper, lower or None) and the share of oracle calls proved exact.
+std::tuple<double, std::optional<double>, double> certify_submodular(const SubmodularData& data,
+                                                                     const SubmodularArrays& arrays,
+                                                                     std::optional<Planes> planes, int threads) {
     PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
     return data.with_problem([&]<class X>(const SubmodularProblem<X>& problem) {
-        const SubmodularModel model = model_of(arrays, problem);
+        const SubmodularModel model = arrays.model(problem);
+        if (planes) planes->check(problem.rows(), problem.labels);
+        nb::gil_scoped_release release;
         SubmodularCertifier<X> certifier(problem, threads);
-        nb::dict out;
-        SubmodularPrimal primal;
-        {
-            nb::gil_scoped_release release;
-            primal = certifier.primal(model, true, control, [](Index, const RowFinding&) {});
-        }
-        out["primal"] = primal.value;
-        out["oracle_exact"] = share_proved(primal.calls, primal.proved);
-        out["dual"] = nb::none();
-        if (!planes.is_none()) {
-            const PlaneList list_of(planes, problem.rows(), problem.labels);
-            double dual;
-            {
-                nb::gil_scoped_release release;
-                dual = certifier.dual([&](Index n, auto&& visit) { list_of.planes_of(n, visit); }, control);
-            }
-            out["dual"] = dual;
-        }
-        return out;
+        const SubmodularPrimal primal = certifier.primal(model, true, control, [](Index, const RowFinding&) {});
+        std::optional<double> dual;
+        if (planes) dual = certifier.dual([&](Index n, auto&& visit) { planes->planes_of(n, visit); }, control);
+        return std::tuple{primal.value, dual, primal.calls.exact()};
     });
+}
+
+template <class T>
+nb::ndarray<nb::numpy, const T> numpy(const Vector<T>& array) {
+    return nb::ndarray<nb::numpy, const T>(array);
 }
 
 }  // namespace
 
 void bind_submodular(nb::module_& m) {
     nb::class_<SubmodularData>(m, "SubmodularData")
-        .def(nb::init<nb::object, int, nb::tuple, nb::object, const Vector<std::uint8_t>&, Vector<double>,
-                      const Matrix<std::int32_t>&, Vector<double>, double, bool, bool, int>(),
-             nb::arg("rows"), nb::arg("n_labels"), nb::arg("positives"), nb::arg("missing").none(),
-             nb::arg("left_out").noconvert(), nb::arg("cost").noconvert(), nb::arg("pairs").noconvert(),
+        .def(nb::init<nb::object, const PythonLabels&, const Matrix<std::int32_t>&, Vector<double>, double, bool, bool,
+                      int>(),
+             nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("pairs").noconvert(),
              nb::arg("factor").noconvert(), nb::arg("bias"), nb::arg("hamming"), nb::arg("paper"),
              nb::arg("node_limit"));
-    m.def("fit_submodular", &fit_submodular, nb::arg("data"), nb::arg("bundle_stride").none(), nb::arg("start").none(),
-          nb::arg("keep_planes"), nb::arg("certify"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"),
-          nb::arg("seed"), nb::arg("report").none(), nb::arg("time_limit"));
+    nb::class_<Planes>(m, "Planes", "Label sets of the rows and their weights: the dual variables of a submodular fit.")
+        .def(nb::init<Vector<std::int64_t>, Vector<double>, Vector<std::int64_t>, Vector<std::int32_t>>(),
+             nb::arg("row").noconvert(), nb::arg("weight").noconvert(), nb::arg("offsets").noconvert(),
+             nb::arg("labels").noconvert())
+        .def_prop_ro(
+            "row", [](const Planes& p) { return numpy(p.row); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "weight", [](const Planes& p) { return numpy(p.weight); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "offsets", [](const Planes& p) { return numpy(p.offsets); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "labels", [](const Planes& p) { return numpy(p.labels); }, nb::rv_policy::automatic)
+        .def("__reduce__", [](nb::handle self) {
+            return nb::make_tuple(self.type(), nb::make_tuple(self.attr("row"), self.attr("weight"),
+                                                              self.attr("offsets"), self.attr("labels")));
+        });
+    nb::class_<SubmodularArrays>(m, "SubmodularArrays", "The arrays of a submodular model.")
+        .def(nb::init<Matrix<double>, Vector<double>, Vector<double>>(), nb::arg("coef").noconvert(),
+             nb::arg("intercept").noconvert(), nb::arg("attraction").noconvert());
+    nb::class_<SubmodularFit>(m, "SubmodularFit", "What a submodular fit leaves.")
+        .def_ro("result", &SubmodularFit::result)
+        .def_ro("coef", &SubmodularFit::coef, nb::rv_policy::automatic)
+        .def_ro("intercept", &SubmodularFit::intercept, nb::rv_policy::automatic)
+        .def_ro("attraction", &SubmodularFit::attraction, nb::rv_policy::automatic)
+        .def_ro("planes", &SubmodularFit::planes, nb::rv_policy::copy);
+    m.def("fit_submodular", &fit_submodular, nb::arg("data"), nb::arg("planes").none(), nb::arg("model").none(),
+          nb::arg("keep_planes"), nb::arg("certify"), nb::arg("limits"));
+    m.def("fit_submodular_bundle", &fit_submodular_bundle, nb::arg("data"), nb::arg("stride"), nb::arg("limits"));
     m.def("certify_submodular", &certify_submodular, nb::arg("data"), nb::arg("model"), nb::arg("planes").none(),
           nb::arg("threads"));
-    m.def("predict_cut", &predict_cut, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(), nb::arg("w").noconvert(),
-          nb::arg("largest"), nb::arg("y").noconvert());
-    m.def("cut_marginals", &cut_marginals, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
-          nb::arg("w").noconvert(), nb::arg("worth").noconvert());
-    m.def("f_score_oracle", &f_score_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
-          nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("tol"), nb::arg("node_limit"),
-          nb::arg("group_limit"), nb::arg("y").noconvert());
-    m.def("paper_oracle", &paper_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
-          nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("upwards"), nb::arg("certify"),
-          nb::arg("y").noconvert());
-    m.def("exhaustive_oracle", &exhaustive_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
-          nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("loss"), nb::arg("tie"),
-          nb::arg("smallest").noconvert(), nb::arg("largest").noconvert());
-    m.def("f_score_path", &f_score_path, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),
-          nb::arg("w").noconvert(), nb::arg("truth").noconvert(), nb::arg("firm").noconvert(), nb::arg("low"),
-          nb::arg("high"));
 }

@@ -1,5 +1,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include <limits>
 #include <memory>
@@ -20,33 +23,36 @@ static std::string_view view(const nb::bytes& text) { return {text.c_str(), text
 static nb::bytes to_bytes(const std::string& s) { return nb::bytes(s.data(), s.size()); }
 
 template <class T>
-static nb::object to_array(std::vector<T>&& items) {
+using Items = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+using Csr = std::tuple<Items<double>, Items<std::int32_t>, Items<std::int64_t>>;  // values, columns, offsets
+using LabelCells = std::tuple<Items<std::int32_t>, Items<std::int64_t>>;          // columns, offsets
+using Range = std::tuple<Index, Index, Index, Index>;  // smallest, its line, largest, its line
+
+template <class T>
+static Items<T> to_array(std::vector<T>&& items) {
     auto kept_until_owned = std::make_unique<std::vector<T>>(std::move(items));
     auto* kept = kept_until_owned.get();
     nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
     kept_until_owned.release();
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+    return Items<T>(kept->data(), {kept->size()}, owner);
 }
 
-static nb::tuple to_tuple(CsrMatrix&& x) {
-    return nb::make_tuple(to_array(std::move(x.values)), to_array(std::move(x.columns)),
-                          to_array(std::move(x.offsets)));
+static Csr to_tuple(CsrMatrix&& x) {
+    return {to_array(std::move(x.values)), to_array(std::move(x.columns)), to_array(std::move(x.offsets))};
 }
 
-static nb::tuple to_tuple(LabelRows&& y) {
-    return nb::make_tuple(to_array(std::move(y.columns)), to_array(std::move(y.offsets)));
-}
+static LabelCells to_tuple(LabelRows&& y) { return {to_array(std::move(y.columns)), to_array(std::move(y.offsets))}; }
 
-static nb::tuple to_tuple(const Extent& e) {
-    return nb::make_tuple(e.smallest, e.smallest_line, e.largest, e.largest_line);
-}
+static Range to_tuple(const Extent& e) { return {e.smallest, e.smallest_line, e.largest, e.largest_line}; }
 
 using RowReader = void (*)(std::string_view, const Header&, Table&, Control&);
 
-// (dense values or None, CSR triplet or None, label columns and offsets)
-static nb::tuple read_table(RowReader read, const nb::bytes& text, const Header& header, const Int32s& label_of,
-                            const Int32s& column_of, Index columns, bool dense, bool missing_as_nan,
-                            std::size_t max_bytes) {
+// Features, dense or CSR, and labels.
+using FoundTable = std::tuple<std::variant<Items<double>, Csr>, LabelCells>;
+
+static FoundTable read_table(RowReader read, const nb::bytes& text, const Header& header, const Int32s& label_of,
+                             const Int32s& column_of, Index columns, bool dense, bool missing_as_nan,
+                             std::size_t max_bytes) {
     const auto width = header.attributes.size();
     if (label_of.size() != width || column_of.size() != width)
         throw std::invalid_argument("label_of and column_of must have one entry per attribute");
@@ -57,21 +63,27 @@ static nb::tuple read_table(RowReader read, const nb::bytes& text, const Header&
         nb::gil_scoped_release release;
         read(view(text), header, table, control);
     }
-    nb::object x = dense ? to_array(std::move(table.dense)) : nb::object(to_tuple(std::move(table.sparse)));
-    return nb::make_tuple(x, to_tuple(std::move(table.labels)));
+    std::variant<Items<double>, Csr> x = to_array(std::move(table.dense));
+    if (!dense) x = to_tuple(std::move(table.sparse));
+    return {std::move(x), to_tuple(std::move(table.labels))};
 }
 
 using SparseReader = SparseText (*)(std::string_view, std::size_t, Control&);
 
-static nb::tuple read_sparse(SparseReader read, const nb::bytes& text, std::size_t max_bytes) {
+static std::tuple<Csr, LabelCells, Range, Range, Index, Index> read_sparse(SparseReader read, const nb::bytes& text,
+                                                                           std::size_t max_bytes) {
     PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
     SparseText out;
     {
         nb::gil_scoped_release release;
         out = read(view(text), max_bytes, control);
     }
-    return nb::make_tuple(to_tuple(std::move(out.features)), to_tuple(std::move(out.labels)),
-                          to_tuple(out.feature_extent), to_tuple(out.label_extent), out.n_features, out.n_labels);
+    return {to_tuple(std::move(out.features)),
+            to_tuple(std::move(out.labels)),
+            to_tuple(out.feature_extent),
+            to_tuple(out.label_extent),
+            out.n_features,
+            out.n_labels};
 }
 
 void bind_readers(nb::module_& m) {
@@ -84,12 +96,13 @@ void bind_readers(nb::module_& m) {
     nb::class_<Header>(m, "Header")
         .def_prop_ro("relation", [](const Header& h) { return to_bytes(h.relation); })
         .def_ro("sparse", &Header::sparse)
+        // name, kind, categories and line of each
         .def_prop_ro("attributes", [](const Header& h) {
-            nb::list out;
+            std::vector<std::tuple<nb::bytes, Kind, std::vector<nb::bytes>, Index>> out;
             for (const Attribute& a : h.attributes) {
-                nb::list categories;
-                for (const auto& c : a.categories) categories.append(to_bytes(c));
-                out.append(nb::make_tuple(to_bytes(a.name), a.kind, categories, a.line));
+                std::vector<nb::bytes> categories;
+                for (const auto& c : a.categories) categories.push_back(to_bytes(c));
+                out.emplace_back(to_bytes(a.name), a.kind, std::move(categories), a.line);
             }
             return out;
         });

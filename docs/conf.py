@@ -1,6 +1,9 @@
 """Configuration of the documentation."""
 
+import inspect
+from importlib import import_module
 from importlib.metadata import version as installed
+from pathlib import Path
 
 project = "multimargin"
 author = "the multimargin developers"
@@ -21,3 +24,33 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 myst_heading_anchors = 3
 suppress_warnings = ["myst.xref_missing"]  # pages also link to files of the repository
+
+ROOMS = ("priors", "weights", "label_kernels", "baselines", "decisions", "datasets", "metrics", "model_selection", "plots")
+
+
+def reference() -> str:
+    """Return the page of the reference, made from what the library registers."""
+    from multimargin.estimators import REGISTRY
+
+    library = import_module("multimargin")
+    public = [name for name in library.__all__ if not name.startswith("_")]
+    classes = {
+        getattr(library, name): f"multimargin.{name}" for name in public if inspect.isclass(getattr(library, name))
+    }
+    estimators = [classes.pop(cls, f"{cls.__module__}.{cls.__qualname__}") for cls in REGISTRY.values()]
+    sections = {
+        "Estimators": [*estimators, *classes.values()],
+        "Functions": [f"multimargin.{name}" for name, value in public.items() if inspect.isfunction(value)],
+        "What a fit reports": [f"multimargin.estimators.{name}" for name in ("Certificate", "History", "Progress")],
+        "Rooms": [f"multimargin.{name}" for name in ROOMS],
+    }
+    text = "Reference\n=========\n"
+    for title, names in sections.items():
+        text += f"\n{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: api\n\n"
+        text += "".join(f"   {name}\n" for name in names)
+    return text
+
+
+def setup(app: object) -> None:
+    """Write the reference before the pages are read."""
+    (Path(__file__).parent / "reference.rst").write_text(reference())

@@ -31,7 +31,7 @@ def main():
     shrink = FunctionTransformer(lambda Z: Z / np.sqrt(Z.shape[1]))
     C = 300 / X.shape[0]
     for title, options in {
-        "no edges": {"graph": "none"},
+        "no edges": {"graph": None},
         "Chow-Liu tree": {"graph": "chow-liu"},
         "all pairs": {"graph": "full"},
         "learned, by significance": {},

@@ -41,7 +41,6 @@ from multimargin import (
     save,
 )
 from multimargin.baselines import RankSVM
-from multimargin.baselines._rank_svm_certifier import RankProblem
 from multimargin.errors import FitError, InputError
 
 TIME_LIMIT = 2.0
@@ -130,7 +129,7 @@ def _submodular(rng: np.random.Generator) -> Attack:
 
     def again(model: Any, case: Case) -> Again:
         sets = ListedSets(model, case.dense, case.truth, case.sample_weight)
-        return Again(sets.primal(model), sets.dual(model._planes[1]) if model.warm_start else None)
+        return Again(sets.primal(model), sets.dual(model._last.state) if model.warm_start else None)
 
     return Attack(model, case, again)
 
@@ -140,7 +139,7 @@ def _separation(Estimator: Any, rng: np.random.Generator, **more: Any) -> Attack
     model = Estimator(
         **common(rng),
         kernel=str(rng.choice(["linear", "linear", "rbf", "poly", "laplacian"])),
-        kernel_degree=int(rng.integers(1, 4)),
+        degree=int(rng.integers(1, 4)),
         solver=str(rng.choice(["auto", "auto", "rows", "admm", "interior"])),
         warm_start=True,
         **more,
@@ -160,25 +159,14 @@ def _calibrated_separation(rng: np.random.Generator) -> Attack:
 
 
 def _output_kernel(rng: np.random.Generator) -> Attack:
-    rule = str(rng.choice(["paper", "consistent"]))
-    return _separation(OutputKernelClassifier, rng, weights=LABEL_KERNEL, rule=rule)
+    decision = str(rng.choice(["paper", "consistent"]))
+    return _separation(OutputKernelClassifier, rng, label_weights=LABEL_KERNEL, decision=decision)
 
 
 class WatchedRankSVM(RankSVM):
-    """Keeps the dual variables of its last certificate, which RankSVM does not."""
+    """Keeps its dual variables, which RankSVM does not."""
 
-    def _solve(self, problem: Any, monitor: Any) -> Any:
-        dual = RankProblem.dual
-
-        def kept(task: Any, alpha: Any) -> float:
-            self._alpha = alpha
-            return dual(task, alpha)
-
-        RankProblem.dual = kept  # type: ignore[method-assign]
-        try:
-            return super()._solve(problem, monitor)
-        finally:
-            RankProblem.dual = dual  # type: ignore[method-assign]
+    warm_start = True
 
 
 def _rank_svm(rng: np.random.Generator) -> Attack:
@@ -187,7 +175,7 @@ def _rank_svm(rng: np.random.Generator) -> Attack:
     def again(model: Any, case: Case) -> Again:
         if case.constant.all():
             return Again(0.0, 0.0)
-        primal, dual, rounding = rank_svm(model, case.dense, case.truth, model.C * case.row_weight, model._alpha)
+        primal, dual, rounding = rank_svm(model, case.dense, case.truth, model.C * case.row_weight, model._last.state)
         return Again(primal, dual, (rounding, 0.0))
 
     return Attack(WatchedRankSVM(**common(rng)), case, again)
@@ -197,9 +185,8 @@ def _cliques(rng: np.random.Generator) -> Attack:
     case = random_case(rng, most_rows=30, most_labels=6)
     model = CliqueClassifier(
         **common(rng),
-        graph=str(rng.choice(["learned", "chow-liu", "full", "none"])),
+        graph=[None, "learned", "chow-liu", "full"][rng.integers(4)],
         stopping=str(rng.choice(["significance", "gap", "limit"])),
-        features=str(rng.choice(["indicator", "parity"])),
         max_order=int(rng.integers(2, 4)),
         warm_start=bool(rng.integers(2)),
     )

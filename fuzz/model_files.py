@@ -96,7 +96,7 @@ def small_models() -> list[Any]:
         (OutputKernelClassifier(label_kernel=Cosine(), kernel="precomputed"), K, Y),
         (RankSVM(), X, Y),
         (OutputKernelLeastSquares(), X, Y),
-        (OutputKernelLeastSquares(rule="preimage", kernel="rbf"), X, sets),
+        (OutputKernelLeastSquares(decision="preimage", kernel="rbf"), X, sets),
         (ZeroShotClassifier(signatures=signatures), X, animals),
         (ZeroShotClassifier(KernelM3L(), pd.DataFrame(signatures).T, rule="dap", candidates="all"), X, animals),
     ]

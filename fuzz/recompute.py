@@ -68,9 +68,11 @@ def linear_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     vectors, values = pseudo_inverse(R)
     primal = 0.5 * (np.square(vectors.T @ Z) / values[:, None]).sum()
     primal += (cost * np.maximum(0.0, case.sign * (target - scores))).sum()
-    if getattr(model, "_beta", None) is None:
+    if model._last is None:
         return primal, None
-    beta = np.clip(model._beta.astype(float), np.minimum(0, case.sign * cost), np.maximum(0, case.sign * cost))
+    beta = np.clip(
+        model._last.state["beta"].astype(float), np.minimum(0, case.sign * cost), np.maximum(0, case.sign * cost)
+    )
     V = np.column_stack([case.dense, np.full(len(case.dense), bias)]).T @ beta
     return primal, (target * beta).sum() - 0.5 * np.sum(np.square(V @ vectors) * values)
 
@@ -91,7 +93,7 @@ def kernel_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     primal = 0.5 * np.sum(white * (K @ white))
     primal += 0.5 * np.sum(np.square(w @ vectors) / values) / bias if bias else 0.0
     primal += (cost * np.maximum(0.0, case.sign * (target - K @ A - w))).sum()
-    beta = getattr(model, "_beta", None)
+    beta = None if model._last is None else model._last.state["beta"]
     if beta is None:
         if model.prior is not None:
             return primal, None
@@ -150,7 +152,7 @@ class ListedSets:
 
     def dual(self, planes: Any) -> float:
         """Value of the best multiple of these weights of label sets."""
-        row, weight, offsets, labels = planes
+        row, weight, offsets, labels = planes.row, planes.weight, planes.offsets, planes.labels
         features = np.column_stack([self.X, np.full(len(self.X), self.bias)])
         theta, v, loss = np.zeros((self.truth.shape[1], features.shape[1])), np.zeros(len(self.factor)), 0.0
         assert np.all(weight >= 0)
@@ -187,7 +189,7 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
     K = np.eye(Z.shape[1])
     if not linear:
         inputs = Z[:, rows] if model.kernel == "precomputed" else Z
-        K = kernel_values(model.kernel, inputs, model.gamma_, model.kernel_degree, model.coef0)
+        K = kernel_values(model.kernel, inputs, model.gamma_, model.degree, model.coef0)
     values = Z if linear else K
     unit = isinstance(model, CalibratedSeparationClassifier)
     positive, negative = Y == 1, Y == 0
@@ -217,7 +219,7 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
 
     reference, u0 = expanded(model.threshold_coef_[:, None]), np.array([model.threshold_intercept_])
     decision = expanded((model.coef_.T if linear else model.dual_coef_)[:, varies])
-    scale = 1.0 if unit or model.rule == "paper" else a[: Y.shape[1]]
+    scale = 1.0 if unit or model.decision == "paper" else a[: Y.shape[1]]
     length = 1.0 if unit else np.sqrt(sum(LABEL_KERNEL))
     labels, l0 = scale * (decision + reference) / length, scale * (model.intercept_[varies] + u0) / length
     of_pairs, p0 = np.zeros((len(K), 0)), np.zeros(0)
@@ -238,7 +240,7 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
     primal = 0.5 * (norm_of(labels, l0) + norm_of(of_pairs, p0) + norm_of(reference, u0)) + cost @ loss
     size = np.abs(values) @ (np.abs(labels).sum(axis=1) + np.abs(of_pairs).sum(axis=1) + np.abs(reference[:, 0]))
 
-    D = model._dual[0].D.toarray()
+    D = model._last.state.D.toarray()
     assert np.all(D[~within] <= 0)
     assert np.all(D[~without] >= 0)
     for side in (D, -D):

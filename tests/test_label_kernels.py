@@ -123,7 +123,7 @@ def test_names():
     [
         (("rbf",), "positive for label sets that share nothing"),
         (("tree",), "must be one of poly, cosine, exp, jaccard"),
-        (("poly", 2, [1.0]), "1 entries for degree=2"),
+        (("poly", 2, [1.0]), "1 entries for label_degree=2"),
         (("poly", 2, [1.0, -1.0]), "not negative"),
         (("poly", 2, [0.0, 0.0]), "not all zero"),
         (("cosine", 1, [np.nan]), "finite"),

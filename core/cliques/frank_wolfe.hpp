@@ -3,9 +3,8 @@
 //
 // The distribution of a row is a short list of labellings with weights that sum to one, the true labelling first. A
 // visit reads the scores of the row once, asks the oracle for the best labelling, and moves weight from the worst
-// labelling of the list to the best one, by the exact step, until the list is nearly optimal; then it asks again, a few
-// times. q is updated once, at the end of the visit. Rows that had next to nothing to gain are left out of the next
-// passes, of up to seven.
+// labelling of the list to the best one, by the exact step, until the list is nearly optimal. q is updated once, at the
+// end of the visit. Rows that had next to nothing to gain are left out of the next passes, of up to seven.
 //
 // Every few passes eta moves to its closed-form minimiser for the present norms |v_c|. That leaves the dual point and
 // so D as they are, and changes W = kappa q. P may rise for a while: the best P, with its weights, and the best D are
@@ -13,7 +12,7 @@
 // oracle calls count in P. Nothing depends on the number of threads. The numbers steer and stop the solver; what is
 // reported of the solution is certified from the data.
 //
-// Where C |x|^2 is large, weight moves in steps of 1 / (C |x|^2) and passes are many. A proximal step (step_from) then
+// Where C |x|^2 is large, weight moves in steps of 1 / (C |x|^2) and passes are many. A proximal step (ProximalStep) then
 // solves an easier problem, from the weights W0 reached so far: for any L with L L' - 1 positive semidefinite,
 //
 //   min over W   P(W) + 1/2 sum_T (W_T - W0_T)' (L L' - 1) (W_T - W0_T) / kappa_T
@@ -34,6 +33,7 @@
 #include "core/base/parallel.hpp"
 #include "core/base/rng.hpp"
 #include "core/cliques/problem.hpp"
+#include "core/fit/run.hpp"
 #include "core/inference/cliques/clique_inference.hpp"
 #include "core/numerics/label_weights.hpp"
 
@@ -46,27 +46,13 @@ template <RowMatrix X>
 struct CliqueProblem {
     const X& x;
     double bias;
-    const CliqueLabels& labels;
-    LabelSubsets subsets;
-    CliqueList cliques;
+    const LabelBits& labels;
+    const LabelSubsets& subsets;  // those of the oracle
+    const CliqueList& cliques;
 };
 
-struct CliqueParams {
-    double tol;
-    int max_iter;
-    int oracle_calls;  // in a visit, at most
-    bool pairwise;     // else plain Frank-Wolfe: one call, one step towards its answer
-    bool fixed_eta;
-    int threads;
-    std::uint64_t seed;
-};
-
-struct CliqueResult {
-    double primal = std::numeric_limits<double>::infinity(), dual = 0.0;
-    int passes = 0;
-    Status status = Status::max_iter;
-    Index calls = 0;  // of the oracle
-};
+// plain: one step towards the answer of the oracle, for comparison.
+enum class Visits { pairwise, plain };
 
 // The distribution of a row.
 struct RowDistribution {
@@ -112,28 +98,31 @@ struct SubsetKernels {
 template <RowMatrix X>
 class CliqueFrankWolfe {
   public:
-    CliqueFrankWolfe(const CliqueProblem<X>& problem, const CliqueInference& inference, const CliqueParams& params,
-                     std::span<const double> eta)
+    CliqueFrankWolfe(const CliqueProblem<X>& problem, const CliqueInference& inference, std::span<const double> eta,
+                     Visits visits, const fit::Limits& limits)
         : p_(problem),
           inference_(inference),
-          params_(params),
+          visits_(visits),
           eta_(eta.begin(), eta.end()),
           q_(problem.x, problem.bias, static_cast<int>(problem.subsets.size())),
           chunks_(q_.chunks()),
           kappa_(chunks_),
           change_(chunks_),
           atoms_(static_cast<std::size_t>(problem.x.rows())),
+          order_(atoms_.size()),
+          rng_(limits.seed),
           norm_(atoms_.size()),
           hinge_(atoms_.size()),
           last_gap_(atoms_.size(), 0.0),
           rest_(atoms_.size(), 0),
           resting_(atoms_.size(), 0) {
+        std::iota(order_.begin(), order_.end(), 0);
         for (Index i = 0; i < p_.x.rows(); ++i) {
             norm_[i] = squared_norm(p_.x.row(i)) + p_.bias * p_.bias;
             atoms_[i].weight.assign(1, 1.0);
             atoms_[i].bits.assign(p_.labels.truth(i), p_.labels.truth(i) + p_.labels.words());
         }
-        for (int t = 0; t < std::max(params.threads, 1); ++t) scratch_.emplace_back(inference, chunks_);
+        for (int t = 0; t < std::max(limits.threads, 1); ++t) scratch_.emplace_back(inference, chunks_);
         set_kappa();
     }
 
@@ -153,79 +142,70 @@ class CliqueFrankWolfe {
         recompute();
     }
 
-    // A proximal step with this centre, subsets x (features + 1): passes until the gaps they see sum up to `enough`.
-    CliqueResult step_from(std::span<const double> centre, double enough, Control& control) {
+    // Weights start from this centre, subsets x (features + 1), instead of 0.
+    void move_origin(std::span<const double> centre) {
         centre_ = centre;
         recompute();
-        std::vector<std::int32_t> order(atoms_.size());
-        std::iota(order.begin(), order.end(), 0);
-        Rng rng(params_.seed);
-        CliqueResult result;
-        for (int pass = 1; pass <= params_.max_iter; ++pass) {
-            rng.shuffle(std::span(order));
-            const double seen = visit_all(order, enough, result, control);
-            if (pass % passes_between_recomputations == 0) recompute();
-            const bool stop = control.tick({.pass = pass, .time = control.elapsed()});
-            result.passes = pass;
-            if (stop || seen <= enough) {
-                result.status = stop ? control.reason() : Status::converged;
-                break;
-            }
-        }
-        keep_weights();
-        keep_atoms();
-        return result;
     }
 
-    CliqueResult run(Control& control) {
-        std::vector<std::int32_t> order(atoms_.size());
-        std::iota(order.begin(), order.end(), 0);
-        Rng rng(params_.seed);
-        CliqueResult result;
-        double optimism = 0.5;  // gap at an evaluation / gap seen by the pass before it
-        int next_evaluation = 1;
-        const bool moves_eta = !params_.fixed_eta && p_.cliques.budget < p_.cliques.size();
-        for (int pass = 1;; ++pass) {
-            rng.shuffle(std::span(order));
-            const double enough = std::isfinite(result.primal) ? params_.tol * result.primal : 0.0;
-            const double seen = visit_all(order, enough, result, control);
-            if (pass % passes_between_recomputations == 0) recompute();
-            if (moves_eta && pass % passes_between_moves_of_eta == 0 && !control.stopped()) move_eta();
-            const bool final_pass = pass >= params_.max_iter;
-            Progress progress{.pass = pass, .time = control.elapsed()};
-            const bool promising = optimism * seen <= enough && pass >= last_evaluation_ + 3;
-            if (pass >= next_evaluation || promising || final_pass || control.stopped()) {
-                next_evaluation = pass + std::max(2, pass / 2);
-                last_evaluation_ = pass;
-                evaluate(result, control);
-                if (seen > 0) optimism = std::clamp((result.primal - result.dual) / seen, 0.1, 1.0);
-                progress.evaluated = true;
-                progress.primal = result.primal;
-                progress.dual = result.dual;
+    // The engine of fit/run.hpp: passes, and now and then a certificate.
+    void pass(const fit::Moment& now, Control& control) {
+        enough_ = std::isfinite(best_.primal) ? now.limits.tol * best_.primal : 0.0;
+        seen_ = visit_all(enough_, control);
+        const bool moves_eta = p_.cliques.budget < p_.cliques.size();
+        if (moves_eta && passes_ % passes_between_moves_of_eta == 0 && !control.stopped()) move_eta();
+    }
+    bool pays(const fit::Moment&) const {
+        const bool promising = optimism_ * seen_ <= enough_ && passes_ >= last_evaluation_ + 3;
+        return passes_ >= next_evaluation_ || promising;
+    }
+    // The best P and D so far.
+    fit::Bounds evaluate(const fit::Moment&, Control& control) {
+        next_evaluation_ = passes_ + std::max(2, passes_ / 2);
+        last_evaluation_ = passes_;
+        evaluate_here(control);
+        if (seen_ > 0) optimism_ = std::clamp(best_.gap() / seen_, 0.1, 1.0);
+        return best_;
+    }
+
+    // A visit of every row that is not resting; returns the gap the oracles saw last, of which `enough` may be left.
+    double visit_all(double enough, Control& control) {
+        rng_.shuffle(std::span(order_));
+        double seen = 0.0;
+        scratch_[0].workspace.watch(control, true);
+        const double little = 0.05 * enough / static_cast<double>(order_.size());
+        for (Index i : order_) {
+            if (control.leave(true)) break;
+            if (!(p_.labels.cost(i) > 0)) continue;
+            if (resting_[i] > 0) {
+                --resting_[i];
+            } else {
+                last_gap_[i] = visits_ == Visits::pairwise ? visit(i) : plain_visit(i);
+                rest_[i] = last_gap_[i] <= little ? static_cast<std::uint8_t>(std::min(2 * rest_[i] + 1, 7)) : 0;
+                resting_[i] = rest_[i];
             }
-            progress.time = control.elapsed();
-            const bool stop = control.tick(progress);
-            result.passes = pass;
-            if (progress.evaluated && result.primal - result.dual <= params_.tol * result.primal) {
-                result.status = Status::converged;
-                return result;
-            }
-            if (stop && !progress.evaluated) evaluate(result, control);
-            result.status = stop ? control.reason() : Status::max_iter;
-            if (stop || final_pass) return result;
+            seen += last_gap_[i];
         }
+        if (++passes_ % passes_between_recomputations == 0) recompute();
+        return seen;
+    }
+
+    // Whatever their values: the present weights and distributions are the ones to return.
+    void keep() {
+        keep_weights();
+        keep_atoms();
     }
 
     // W of the best primal value: subsets x (features + 1).
-    const std::vector<double>& weights() const { return best_weights_; }
-    const std::vector<double>& eta() const { return best_eta_; }
+    std::vector<double> take_weights() { return std::move(best_weights_); }
+    std::vector<double> take_eta() { return std::move(best_eta_); }
     // The distributions of the best dual value, all labellings in use except the true ones.
-    const AtomArrays& atoms() const { return best_atoms_; }
+    AtomArrays take_atoms() { return std::move(best_atoms_); }
 
   private:
     static constexpr int passes_between_recomputations = 50;  // of q, against drift
     static constexpr int passes_between_moves_of_eta = 2;
-    static constexpr int most_steps = 20;          // between two calls of the oracle
+    static constexpr int most_steps = 20;          // in a visit
     static constexpr double enough_of_list = 0.1;  // steps end at this part of the gap the oracle saw
     static constexpr double least_eta = 1e-9;      // 0 would be absorbing
 
@@ -272,65 +252,7 @@ class CliqueFrankWolfe {
         return answer;
     }
 
-    // A visit of every row that is not resting; returns the gap the oracles saw last, of which `enough` may be left.
-    double visit_all(std::span<const std::int32_t> order, double enough, CliqueResult& result, Control& control) {
-        double seen = 0.0;
-        scratch_[0].workspace.watch(control, true);
-        const double little = 0.05 * enough / static_cast<double>(order.size());
-        for (Index i : order) {
-            if (control.leave(true)) break;
-            if (!(p_.labels.cost(i) > 0)) continue;
-            if (resting_[i] > 0) {
-                --resting_[i];
-            } else {
-                last_gap_[i] = params_.pairwise ? visit(i, result) : plain_visit(i, result);
-                rest_[i] = last_gap_[i] <= little ? static_cast<std::uint8_t>(std::min(2 * rest_[i] + 1, 7)) : 0;
-                resting_[i] = rest_[i];
-            }
-            seen += last_gap_[i];
-        }
-        return seen;
-    }
-
-    double visit(Index i, CliqueResult& result) {
-        Scratch& s = scratch_[0];
-        RowDistribution& atoms = atoms_[i];
-        const double cost = p_.labels.cost(i), curvature = cost * norm_[i];
-        read_scores(i, s);
-        expand(i, atoms);
-        change_.clear();
-        double first_gap = 0.0;
-        bool moved = false;
-        for (int call = 0; call < params_.oracle_calls; ++call) {
-            const auto answer = ask(i, s);
-            ++result.calls;
-            double mean = value_atoms(atoms, s);
-            const double gap = answer.value - mean;
-            if (call == 0) first_gap = answer.bound - mean;
-            if (gap <= 1e-13 * (1.0 + std::abs(mean)) || (call > 0 && gap <= 0.1 * first_gap)) break;
-            insert(i, atoms, s, answer.value);
-            for (int step = 0; step < most_steps; ++step) {
-                const auto [best, worst] = extremes(atoms);
-                if (best == worst || values_[best] - mean <= enough_of_list * gap * (step > 0)) break;
-                const double rise = values_[best] - values_[worst];
-                if (!(rise > 0)) break;
-                const double slope =
-                    curvature * SubsetKernels::distance(kappa_.chunks(), chi(worst), chi(best), chunks_);
-                const double amount = slope * atoms.weight[worst] > rise ? rise / slope : atoms.weight[worst];
-                shift(i, atoms, worst, best, amount, curvature, s);
-                moved = true;
-                mean = value_atoms(atoms, s);
-            }
-        }
-        if (moved) {
-            q_.add_nonzero(i, change_, -cost);
-            forget_unused(atoms);
-        }
-        return cost * first_gap;
-    }
-
-    // Plain block-coordinate Frank-Wolfe, for comparison: one call, all weights shrink towards its answer.
-    double plain_visit(Index i, CliqueResult& result) {
+    double visit(Index i) {
         Scratch& s = scratch_[0];
         RowDistribution& atoms = atoms_[i];
         const double cost = p_.labels.cost(i), curvature = cost * norm_[i];
@@ -338,7 +260,38 @@ class CliqueFrankWolfe {
         expand(i, atoms);
         change_.clear();
         const auto answer = ask(i, s);
-        ++result.calls;
+        double mean = value_atoms(atoms, s);
+        const double gap = answer.value - mean, seen = cost * (answer.bound - mean);
+        if (gap <= 1e-13 * (1.0 + std::abs(mean))) return seen;
+        insert(i, atoms, s, answer.value);
+        bool moved = false;
+        for (int step = 0; step < most_steps; ++step) {
+            const auto [best, worst] = extremes(atoms);
+            if (best == worst || values_[best] - mean <= enough_of_list * gap * (step > 0)) break;
+            const double rise = values_[best] - values_[worst];
+            if (!(rise > 0)) break;
+            const double slope = curvature * SubsetKernels::distance(kappa_.chunks(), chi(worst), chi(best), chunks_);
+            const double amount = slope * atoms.weight[worst] > rise ? rise / slope : atoms.weight[worst];
+            shift(i, atoms, worst, best, amount, curvature, s);
+            moved = true;
+            mean = value_atoms(atoms, s);
+        }
+        if (moved) {
+            q_.add_nonzero(i, change_, -cost);
+            forget_unused(atoms);
+        }
+        return seen;
+    }
+
+    // Plain block-coordinate Frank-Wolfe, for comparison: one call, all weights shrink towards its answer.
+    double plain_visit(Index i) {
+        Scratch& s = scratch_[0];
+        RowDistribution& atoms = atoms_[i];
+        const double cost = p_.labels.cost(i), curvature = cost * norm_[i];
+        read_scores(i, s);
+        expand(i, atoms);
+        change_.clear();
+        const auto answer = ask(i, s);
         const double mean = value_atoms(atoms, s), rise = answer.value - mean;
         if (!(rise > 1e-13 * (1.0 + std::abs(mean)))) return cost * (answer.bound - mean);
         const std::size_t best = insert(i, atoms, s, answer.value);
@@ -472,7 +425,7 @@ class CliqueFrankWolfe {
     }
 
     // P and D at the present weights; the best of each is kept.
-    void evaluate(CliqueResult& result, Control& control) {
+    void evaluate_here(Control& control) {
         const Index rows = p_.x.rows();
         const int threads = static_cast<int>(std::min<std::size_t>(scratch_.size(), static_cast<std::size_t>(rows)));
         parallel_for(threads, threads, control, [&](int t, bool on_caller) {
@@ -496,12 +449,12 @@ class CliqueFrankWolfe {
         double primal = 0.5 * (nodes + k_support(norms_of_cliques(scores), p_.cliques.budget, eta.data()));
         for (Index i = 0; i < rows; ++i) primal += p_.labels.cost(i) * hinge_[i];
         const double dual = best_scaled_dual(loss_, 0.5 * (nodes + sum_of_largest(scores, p_.cliques.budget)));
-        if (dual > result.dual) {
-            result.dual = dual;
+        if (dual > best_.dual) {
+            best_.dual = dual;
             keep_atoms();
         }
-        if (primal < result.primal) {
-            result.primal = primal;
+        if (primal < best_.primal) {
+            best_.primal = primal;
             keep_weights();
         }
     }
@@ -530,7 +483,7 @@ class CliqueFrankWolfe {
 
     const CliqueProblem<X>& p_;
     const CliqueInference& inference_;
-    const CliqueParams& params_;
+    Visits visits_;
     std::vector<double> eta_, best_eta_, best_weights_;
     AtomArrays best_atoms_;
     std::span<const double> centre_;
@@ -538,13 +491,40 @@ class CliqueFrankWolfe {
     int chunks_;
     ChunkVector<double> kappa_, change_;
     std::vector<RowDistribution> atoms_;
+    std::vector<std::int32_t> order_;
+    Rng rng_;
     std::vector<double> norm_, hinge_, last_gap_;
     std::vector<std::uint8_t> rest_, resting_;
     std::vector<Scratch> scratch_;
     Buffer<Chunk<double>> expanded_;
     std::vector<double> values_;
     double loss_ = 0.0;
-    int last_evaluation_ = -3;
+    fit::Bounds best_{std::numeric_limits<double>::infinity(), 0.0};
+    double seen_ = 0.0, enough_ = 0.0;  // by the last pass: the gap, and how much of it may be left
+    double optimism_ = 0.5;             // gap at an evaluation / gap seen by the pass before it
+    int passes_ = 0, next_evaluation_ = 1, last_evaluation_ = -3;
+};
+
+// The engine of a proximal step: passes until the gaps they see sum up to `enough`. P is not known on the way.
+template <RowMatrix X>
+class ProximalStep {
+  public:
+    ProximalStep(CliqueFrankWolfe<X>& solver, std::span<const double> centre, double enough)
+        : solver_(solver), enough_(enough) {
+        solver_.move_origin(centre);
+    }
+
+    void pass(const fit::Moment&, Control& control) { seen_ = solver_.visit_all(enough_, control); }
+    bool pays(const fit::Moment&) const { return seen_ <= enough_; }
+    fit::Bounds evaluate(const fit::Moment&, Control&) {
+        solver_.keep();
+        return {};
+    }
+    bool converged(const fit::Moment& now) const { return seen_ <= enough_ && !now.stopped; }
+
+  private:
+    CliqueFrankWolfe<X>& solver_;
+    double enough_, seen_ = 0.0;
 };
 
 }  // namespace multimargin::cliques

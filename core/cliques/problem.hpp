@@ -26,7 +26,7 @@
 #include "core/base/chunks.hpp"
 #include "core/base/matrix.hpp"
 #include "core/inference/cliques/label_subsets.hpp"
-#include "core/labels/cells.hpp"
+#include "core/labels/bits.hpp"
 #include "core/numerics/k_support.hpp"
 
 namespace multimargin::cliques {
@@ -35,57 +35,12 @@ using namespace inference;
 using namespace labels;
 using namespace numerics;
 
-// Labellings are words of 64 labels, bit k % 64 of word k / 64.
-using Word = std::uint64_t;
-
-inline bool bit(const Word* labelling, std::size_t k) { return labelling[k / 64] >> (k % 64) & 1; }
-
-// Truth and cost of every row.
-class CliqueLabels {
-  public:
-    CliqueLabels(Index rows, std::size_t labels, CellList positives, CellList missing,
-                 std::span<const std::uint8_t> left_out, std::span<const double> cost)
-        : labels_(labels),
-          words_((labels + 63) / 64),
-          cost_(cost.begin(), cost.end()),
-          truth_(static_cast<std::size_t>(rows) * words_, 0),
-          known_(truth_.size(), 0) {
-        for (Index i = 0; i < rows; ++i) {
-            Word *truth = truth_.data() + i * words_, *known = known_.data() + i * words_;
-            for (auto k : positives.row(i)) truth[k / 64] |= Word{1} << (k % 64);
-            for (std::size_t k = 0; k < labels; ++k)
-                if (!left_out[k]) known[k / 64] |= Word{1} << (k % 64);
-            if (!missing.labels.empty())
-                for (auto k : missing.row(i)) known[k / 64] &= ~(Word{1} << (k % 64));
-            for (std::size_t w = 0; w < words_; ++w) truth[w] &= known[w];
-        }
-    }
-
-    std::size_t size() const { return labels_; }
-    Index rows() const { return static_cast<Index>(cost_.size()); }
-    std::size_t words() const { return words_; }
-    const Word* truth(Index i) const { return truth_.data() + i * words_; }
-    const Word* known(Index i) const { return known_.data() + i * words_; }
-    double cost(Index i) const { return cost_[i]; }
-    double loss(Index i, const Word* labelling) const {
-        int wrong = 0;
-        for (std::size_t w = 0; w < words_; ++w)
-            wrong += __builtin_popcountll((labelling[w] ^ truth(i)[w]) & known(i)[w]);
-        return wrong;
-    }
-
-  private:
-    std::size_t labels_, words_;
-    std::vector<double> cost_;
-    std::vector<Word> truth_, known_;
-};
-
 // The cliques in use: the subsets of each, as positions in the list of subsets.
 struct CliqueList {
     std::vector<std::size_t> starts;
     std::vector<std::uint32_t> members;
     std::vector<double> scale;
-    std::size_t budget;  // r
+    std::size_t budget = 0;  // r
 
     std::size_t size() const { return scale.size(); }
     std::span<const std::uint32_t> operator[](std::size_t c) const {

@@ -42,7 +42,7 @@ struct SubsetSums {
 };
 
 template <class T>
-void clique_residuals(const CliqueLabels& labels, const LabelSubsets& subsets, const AtomList& atoms, int threads,
+void clique_residuals(const LabelBits& labels, const LabelSubsets& subsets, const AtomList& atoms, int threads,
                       Control& control, T* out) {
     const std::size_t words = labels.words(), width = subsets.size();
     parallel_for(threads, threads, control, [&](int thread, bool on_caller) {

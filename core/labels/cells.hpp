@@ -1,63 +1,51 @@
 #pragma once
-// The labels as a solver sees them: a sign and a cost for every cell (row i, label l), read a chunk at a time.
-//
-//   cost  c_il = row[i] * (positive[l] or negative[l], by the sign) * cells[i, l],   0 where the label is unknown
-//
-// Signs take a bit a cell, costs nothing unless the user weighs cells one by one.
+// The labels as the M3L solvers see them: a sign and a cost for every cell (row i, label l), read a chunk at a time, in
+// the precision of the solver. Signs take a bit a cell, costs nothing unless the user weighs cells one by one.
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
-#include "core/base/matrix.hpp"
 #include "core/base/memory.hpp"
 #include "core/base/simd.hpp"
+#include "core/labels/labels.hpp"
 
 namespace multimargin::labels {
-
-// Cells of a sparse 0/1 matrix, row by row.
-struct CellList {
-    std::span<const std::int64_t> offsets;  // rows + 1
-    std::span<const std::int32_t> labels;
-
-    std::span<const std::int32_t> row(Index i) const {
-        return labels.subspan(static_cast<std::size_t>(offsets[i]),
-                              static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
-    }
-};
-
-template <class T>
-struct CellCosts {
-    std::span<const T> row;       // rows
-    std::span<const T> positive;  // labels
-    std::span<const T> negative;  // labels
-    const T* cells;               // rows x labels, or null
-};
 
 template <class T>
 class LabelCells {
   public:
-    LabelCells(Index rows, Index labels, CellList positives, CellList missing, CellCosts<T> costs)
-        : positives(positives),
-          missing(missing),
-          costs(costs),
-          rows_(rows),
-          labels_(labels),
-          chunks_(chunks_for(labels, lanes<T>)),
-          positive_(static_cast<std::size_t>(rows) * chunks_),
-          known_(missing.labels.empty() ? 0 : static_cast<std::size_t>(rows) * chunks_),
+    // factors: null, or numbers that multiply the costs of the labels.
+    explicit LabelCells(const Labels& source, const T* factors = nullptr)
+        : source(source),
+          rows_(source.rows),
+          labels_(source.labels),
+          chunks_(chunks_for(source.labels, lanes<T>)),
+          row_cost_(source.costs.row.begin(), source.costs.row.end()),
+          positive_(static_cast<std::size_t>(rows_) * chunks_),
+          known_(source.all_known() ? 0 : static_cast<std::size_t>(rows_) * chunks_),
           positive_cost_(static_cast<std::size_t>(chunks_)),
-          negative_cost_(static_cast<std::size_t>(chunks_)) {
-        set_bits(positives, positive_, true);
+          negative_cost_(static_cast<std::size_t>(chunks_)),
+          cell_weights_(rounded_weights(source)) {
+        set_bits(source.positives, positive_, true);
         if (known_.size()) {
             std::memset(known_.data(), 0xff, known_.size());
-            set_bits(missing, known_, false);
+            set_bits(source.missing, known_, false);
         }
-        for (Index l = 0; l < labels; ++l) {
-            positive_cost_[l / lanes<T>][l % lanes<T>] = costs.positive[l];
-            negative_cost_[l / lanes<T>][l % lanes<T>] = costs.negative[l];
+        double largest = 0.0;
+        for (Index l = 0; l < labels_; ++l) {
+            const T factor = factors ? factors[l] : T(1);
+            T& positive = reinterpret_cast<T*>(positive_cost_.data())[l];
+            T& negative = reinterpret_cast<T*>(negative_cost_.data())[l];
+            positive = static_cast<T>(source.costs.positive[l]) * factor;
+            negative = static_cast<T>(source.costs.negative[l]) * factor;
+            largest += static_cast<double>(std::max(positive, negative));
         }
+        double rows = 0.0;
+        for (T c : row_cost_) rows += static_cast<double>(c);
+        mean_cost_ = rows * largest / static_cast<double>(labels_);
     }
 
     Index rows() const { return rows_; }
@@ -68,8 +56,8 @@ class LabelCells {
         return expand_flags<T>(positive_[static_cast<std::size_t>(i) * chunks_ + k]);
     }
     MULTIMARGIN_INLINE Chunk<T> cost(Index i, int k, ChunkMask<T> is_positive) const {
-        Chunk<T> c = (is_positive ? positive_cost_[k] : negative_cost_[k]) * costs.row[i];
-        if (costs.cells) c *= cell_weights(i, k);
+        Chunk<T> c = (is_positive ? positive_cost_[k] : negative_cost_[k]) * row_cost_[i];
+        if (source.costs.cells) c *= cell_weights(i, k);
         if (known_.size()) {
             const auto known = expand_flags<T>(known_[static_cast<std::size_t>(i) * chunks_ + k]);
             c = known ? c : Chunk<T>{};
@@ -78,13 +66,7 @@ class LabelCells {
     }
 
     // What a label costs in all rows together, about: on average over the labels, without regard to single cells.
-    double mean_cost() const {
-        double rows = 0.0, factors = 0.0;
-        for (T c : costs.row) rows += static_cast<double>(c);
-        for (Index l = 0; l < labels_; ++l)
-            factors += static_cast<double>(std::max(costs.positive[l], costs.negative[l]));
-        return rows * factors / static_cast<double>(labels_);
-    }
+    double mean_cost() const { return mean_cost_; }
 
     // Signed dual variables of a chunk, moved into their box: between 0 and y c.
     MULTIMARGIN_INLINE Chunk<T> in_box(Index i, int k, Chunk<T> beta) const {
@@ -94,19 +76,29 @@ class LabelCells {
     }
     MULTIMARGIN_INLINE void prefetch(Index i) const {
         __builtin_prefetch(positive_.data() + i * chunks_);
-        __builtin_prefetch(costs.row.data() + i);
+        __builtin_prefetch(row_cost_.data() + i);
     }
 
-    const CellList positives, missing;
-    const CellCosts<T> costs;
+    const Labels source;
 
   private:
     MULTIMARGIN_INLINE Chunk<T> cell_weights(Index i, int k) const {
         const Index first = static_cast<Index>(k) * lanes<T>;
         const Index width = first + lanes<T> <= labels_ ? lanes<T> : labels_ - first;
+        const T* weights;
+        if constexpr (std::is_same_v<T, double>)
+            weights = source.costs.cells;
+        else
+            weights = cell_weights_.data();
         Chunk<T> w{};
-        std::memcpy(&w, costs.cells + i * labels_ + first, static_cast<std::size_t>(width) * sizeof(T));
+        std::memcpy(&w, weights + i * labels_ + first, static_cast<std::size_t>(width) * sizeof(T));
         return w;
+    }
+    static Buffer<T> rounded_weights(const Labels& source) {
+        if (!source.costs.cells || std::is_same_v<T, double>) return {};
+        Buffer<T> weights(static_cast<std::size_t>(source.rows * source.labels));
+        std::copy_n(source.costs.cells, weights.size(), weights.data());
+        return weights;
     }
     void set_bits(const CellList& cells, Buffer<std::uint8_t>& flags, bool value) {
         if (cells.labels.empty()) return;
@@ -120,8 +112,11 @@ class LabelCells {
 
     Index rows_, labels_;
     int chunks_;
+    std::vector<T> row_cost_;
     Buffer<std::uint8_t> positive_, known_;
     Buffer<Chunk<T>> positive_cost_, negative_cost_;
+    Buffer<T> cell_weights_;  // in another precision than double
+    double mean_cost_;
 };
 
 }  // namespace multimargin::labels

@@ -44,7 +44,7 @@ class KernelEngine {
           sums_(static_cast<std::size_t>(labels.labels()), 0.0),
           shifts_(sums_.size(), 0.0),
           worst_(sums_.size(), 1e30),
-          values_(sums_.size(), Evaluation{0.0, 0.0}),
+          values_(sums_.size(), fit::Bounds{0.0, 0.0}),
           used_(sums_.size(), 0.0),
           done_(sums_.size(), 0),
           moves_(sums_.size()),
@@ -87,7 +87,7 @@ class KernelEngine {
         add_all_products(gram_, rows, moves_, scores_, threads_, control);
     }
 
-    Evaluation evaluate(Buffer<T>& row_scores, Control& control) {
+    fit::Bounds evaluate(Buffer<T>& row_scores, Control& control) {
         for_labels(control, [&](Index l, int, bool on_caller) {
             if (done_[l] || control.leave_unfinished(on_caller)) return;
             if (bias_ > 0) {
@@ -99,7 +99,7 @@ class KernelEngine {
         const auto sums = scan_labels<T>(
             labels(), [&](Index l) { return done_[l] ? LabelCellsRow<T>{} : cells(l); }, beta_, shifts_, true,
             row_scores, threads_, control);
-        Evaluation total{0.0, 0.0};
+        fit::Bounds total{0.0, 0.0};
         for (Index l = 0; l < labels(); ++l) {
             if (!done_[l]) {
                 const double bias = static_cast<double>(bias_), w = static_cast<double>(static_cast<T>(shifts_[l]));
@@ -122,12 +122,12 @@ class KernelEngine {
         return total;
     }
     // Leaves the exact scores, rounded once, in place of those that have gathered the rounding of all rounds.
-    Evaluation evaluate_exactly(double, Control& control) {
+    fit::Bounds evaluate_exactly(double, Control& control) {
         LabelMajorTable<double> beta(labels(), gram_.rows());
         for (Index l = 0; l < labels(); ++l) std::copy_n(beta_.row(l), gram_.rows(), beta.row(l));
         const auto scores = exact_products(gram_, beta, block_size_, threads_, control);
         const double bias = static_cast<double>(bias_);
-        Evaluation total{0.0, 0.0};
+        fit::Bounds total{0.0, 0.0};
         for (Index l = 0; l < labels(); ++l) {
             const double w = static_cast<double>(static_cast<T>(shifts_[l]));
             const double t = std::accumulate(beta.row(l), beta.row(l) + gram_.rows(), 0.0);
@@ -250,7 +250,7 @@ class KernelEngine {
     std::vector<double> sums_, shifts_;         // t, w
     std::vector<double> worst_;                 // largest violation at the last evaluation
     std::vector<double> used_;                  // variables of the last round that are not 0
-    std::vector<Evaluation> values_;
+    std::vector<fit::Bounds> values_;
     std::vector<std::uint8_t> done_;
     MoveLists<T> moves_;
     SquareBlock<T> block_;
@@ -258,74 +258,87 @@ class KernelEngine {
     std::vector<PairWorkspace<T>> workspaces_;
 };
 
-// Runs rounds of an engine until the certificate holds. An Engine offers
+// Rounds of an engine in the frame of fit/run.hpp, until the certificate holds. An Engine offers
 //   Index next_block_size()                       rows it would like for the next round
 //   void round(rows, rng, control)                one round over these rows
-//   Evaluation evaluate(row_scores, control)      P and D; how much each row violates optimality
+//   Bounds evaluate(row_scores, control)          P and D; how much each row violates optimality
 //   double gram_rounding(control)                 about what the rounding of the Gram matrix does to P
-//   Evaluation evaluate_exactly(tol, control)     P of the model to return and the best D, in double precision, which
+//   Bounds evaluate_exactly(tol, control)         P of the model to return and the best D, in double precision, which
 //                                                 are believed where rounding may show in the others
 //   void aim_at(tol)                              go on to a smaller gap
 // If rounding hides more than half of the tolerance, or the gap no longer falls in single precision, the status is
-// max_iter before max_iter rounds: more precision is needed.
+// imprecise: more precision is needed.
 template <class T, class Engine>
-M3LResult run_rounds(Engine& engine, Index rows, bool warm, const M3LParams& params, Control& control) {
-    constexpr int most_attempts = 3;
-    constexpr double progress_made = 0.95, tolerated_rounding = 0.1, negligible_rounding = 0.01;
-    constexpr double loose_tol = 3e-4;
-    const int most_idle = 50 + static_cast<int>(5 * rows / kernel_block_rows);  // rounds, five passes and more
-    double least = std::numeric_limits<double>::infinity();                     // relative gap
-    int least_round = 0;
-    RowPicker<T> picker(rows, params.seed);
-    Evaluation last{0.0, 0.0};
-    double goal = params.tol;  // of the gap as it is seen through rounding
-    int attempts = 0;
-    if (warm) {
-        last = engine.evaluate(picker.scores(), control);
-        picker.skip_first_pass();
+class KernelRounds {
+  public:
+    KernelRounds(Engine& engine, Index rows, bool warm, const fit::Limits& limits, Control& control)
+        : engine_(engine),
+          most_idle_(50 + static_cast<int>(5 * rows / kernel_block_rows)),
+          picker_(rows, limits.seed),
+          goal_(limits.tol) {
+        if (!warm) return;
+        last_ = engine_.evaluate(picker_.scores(), control);
+        picker_.skip_first_pass();
+        finished_ = is_near(last_);
     }
-    for (int round = 1;; ++round) {
-        const bool finished = warm && round == 1 && last.gap() <= goal * last.primal;
-        if (!finished) engine.round(picker.next(engine.next_block_size()), picker.rng(), control);
-        const bool final_round = round >= params.max_iter;
-        Progress progress{.pass = round, .time = control.elapsed()};
-        if (finished || picker.all_seen() || final_round || control.stopped()) {
-            if (!finished) last = engine.evaluate(picker.scores(), control);
-            progress.evaluated = true;
-            progress.primal = last.primal;
-            progress.dual = last.dual;
-        }
-        bool converged = progress.evaluated && last.gap() <= goal * last.primal, hopeless = false;
-        bool rounds_off = false;
-        if (std::is_same_v<T, float> && converged) {
-            const double rounding = engine.gram_rounding(control) / last.primal;
-            hopeless = rounding > tolerated_rounding * params.tol;
-            converged = !hopeless;
-            rounds_off = params.tol < loose_tol || rounding > negligible_rounding * params.tol;
-        }
-        if (converged && rounds_off) {
-            const double seen = last.gap() / last.primal;
-            last = engine.evaluate_exactly(params.tol, control);
-            progress.primal = last.primal;
-            progress.dual = last.dual;
-            converged = last.gap() <= params.tol * last.primal;
-            const double hidden = last.gap() / last.primal - seen;
-            hopeless = !converged && (hidden > 0.5 * params.tol || ++attempts == most_attempts);
-            if (!converged) engine.aim_at(goal = std::min(goal, params.tol - 1.5 * hidden));
-        }
-        if (progress.evaluated && last.gap() < progress_made * least * last.primal) {
-            least = last.gap() / last.primal;
-            least_round = round;
-        }
-        if (std::is_same_v<T, float> && !converged && round - least_round > most_idle) hopeless = true;
-        progress.time = control.elapsed();
-        const bool stop = control.tick(progress);
-        if (hopeless) return {last, round, Status::max_iter};
-        if (converged) return {last, round, Status::converged};
-        if (stop)
-            return {progress.evaluated ? last : engine.evaluate(picker.scores(), control), round, control.reason()};
-        if (final_round) return {last, round, Status::max_iter};
+
+    void pass(const fit::Moment&, Control& control) {
+        ++round_;
+        converged_ = hopeless_ = false;
+        if (!finished_) engine_.round(picker_.next(engine_.next_block_size()), picker_.rng(), control);
     }
-}
+
+    bool pays(const fit::Moment&) const { return finished_ || picker_.all_seen(); }
+
+    fit::Bounds evaluate(const fit::Moment& now, Control& control) {
+        constexpr double progress_made = 0.95;
+        if (!finished_) last_ = engine_.evaluate(picker_.scores(), control);
+        finished_ = false;
+        converged_ = is_near(last_);
+        if (single && converged_) look_through_rounding(now.limits.tol, control);
+        if (last_.gap() < progress_made * least_ * last_.primal) {
+            least_ = last_.gap() / last_.primal;
+            least_round_ = round_;
+        }
+        return last_;
+    }
+
+    bool converged(const fit::Moment&) const { return converged_; }
+
+    Status gives_up(const fit::Moment&) const {
+        const bool idle = single && round_ - least_round_ > most_idle_;
+        return hopeless_ || idle ? Status::imprecise : Status::converged;
+    }
+
+  private:
+    static constexpr bool single = std::is_same_v<T, float>;
+
+    bool is_near(const fit::Bounds& bounds) const { return bounds.gap() <= goal_ * bounds.primal; }
+
+    void look_through_rounding(double tol, Control& control) {
+        constexpr int most_attempts = 3;
+        constexpr double tolerated_rounding = 0.1, negligible_rounding = 0.01, loose_tol = 3e-4;
+        const double rounding = engine_.gram_rounding(control) / last_.primal;
+        hopeless_ = rounding > tolerated_rounding * tol;
+        converged_ = !hopeless_;
+        if (hopeless_ || (tol >= loose_tol && rounding <= negligible_rounding * tol)) return;
+        const double seen = last_.gap() / last_.primal;
+        last_ = engine_.evaluate_exactly(tol, control);
+        converged_ = last_.gap() <= tol * last_.primal;
+        if (converged_) return;
+        const double hidden = last_.gap() / last_.primal - seen;
+        hopeless_ = hidden > 0.5 * tol || ++attempts_ == most_attempts;
+        engine_.aim_at(goal_ = std::min(goal_, tol - 1.5 * hidden));
+    }
+
+    Engine& engine_;
+    int most_idle_;  // rounds, five passes and more
+    RowPicker<T> picker_;
+    double goal_;  // of the gap as it is seen through rounding
+    fit::Bounds last_;
+    double least_ = std::numeric_limits<double>::infinity();  // relative gap
+    int round_ = 0, least_round_ = 0, attempts_ = 0;
+    bool finished_ = false, converged_ = false, hopeless_ = false;
+};
 
 }  // namespace multimargin::m3l

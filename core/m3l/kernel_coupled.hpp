@@ -126,8 +126,8 @@ template <class T>
 class CoupledKernelEngine {
   public:
     // factor: P, L x rank; targets: y m (rows x labels) or null for margins of 1.
-    CoupledKernelEngine(GramRows<T>& gram, const LabelCells<T>& labels, const T* factor, Index rank, const T* targets,
-                        T bias, int threads)
+    CoupledKernelEngine(GramRows<T>& gram, const LabelCells<T>& labels, const T* factor, Index rank,
+                        const double* targets, T bias, int threads)
         : gram_(gram),
           bias_(bias),
           threads_(threads),
@@ -156,7 +156,8 @@ class CoupledKernelEngine {
         if (!targets) return;
         targets_ = LabelMajorTable<T>(labels.labels(), gram.rows());
         for (Index i = 0; i < gram.rows(); ++i)
-            for (Index l = 0; l < labels.labels(); ++l) targets_.row(l)[i] = targets[i * labels.labels() + l];
+            for (Index l = 0; l < labels.labels(); ++l)
+                targets_.row(l)[i] = static_cast<T>(targets[i * labels.labels() + l]);
     }
 
     Index next_block_size() const { return block_size_; }
@@ -184,7 +185,7 @@ class CoupledKernelEngine {
         add_all_dense_products<T>(gram_, moved, moves_.data(), block_size_, latent_, threads_, control);
     }
 
-    Evaluation evaluate(Buffer<T>& row_scores, Control& control) {
+    fit::Bounds evaluate(Buffer<T>& row_scores, Control& control) {
         compute_scores(control);
         if (bias_ > 0) {
             std::atomic<Index> next{0};
@@ -196,7 +197,7 @@ class CoupledKernelEngine {
         }
         const auto sums = scan_labels<T>(
             labels(), [&](Index l) { return cells(l); }, beta_, shifts_, false, row_scores, threads_, control);
-        Evaluation now{0.0, 0.0};
+        fit::Bounds now{0.0, 0.0};
         for (Index l = 0; l < labels(); ++l) {
             now.primal += 0.5 * sums[l].cross + sums[l].hinge;
             now.dual += sums[l].linear - 0.5 * sums[l].cross;
@@ -225,10 +226,10 @@ class CoupledKernelEngine {
         });
         return std::accumulate(of.begin(), of.end(), 0.0);
     }
-    Evaluation evaluate_exactly(double tol, Control& control) {
-        Evaluation best = exact_values(best_beta_, control);
+    fit::Bounds evaluate_exactly(double tol, Control& control) {
+        fit::Bounds best = exact_values(best_beta_, control);
         if (best.gap() <= tol * best.primal) return best;
-        const Evaluation last = exact_values(beta_, control);
+        const fit::Bounds last = exact_values(beta_, control);
         best.dual = std::max(best.dual, last.dual);
         return best;
     }
@@ -268,7 +269,7 @@ class CoupledKernelEngine {
     }
 
     // P and D of a beta in double precision.
-    Evaluation exact_values(const LabelMajorTable<T>& beta, Control& control) {
+    fit::Bounds exact_values(const LabelMajorTable<T>& beta, Control& control) {
         LabelMajorTable<double> combined(rank_, gram_.rows());
         for (Index l = 0; l < labels(); ++l)
             for (Index k = 0; k < rank_; ++k) {
@@ -441,7 +442,7 @@ class CoupledKernelEngine {
     RowSweep<T> sweep_;
     Buffer<Chunk<T>> state_;  // H
     Buffer<T> before_, moves_;
-    Evaluation best_{0.0, 0.0};
+    fit::Bounds best_{0.0, 0.0};
     bool seen_ = false;
 };
 

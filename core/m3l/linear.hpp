@@ -37,36 +37,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/control.hpp"
 #include "core/base/matrix.hpp"
 #include "core/base/rng.hpp"
+#include "core/fit/run.hpp"
 #include "core/labels/cells.hpp"
 
 namespace multimargin::m3l {
 
 using namespace labels;
-
-struct M3LParams {
-    double tol;
-    int max_iter;
-    int threads;
-    std::uint64_t seed;
-    int passes_before = 0;  // passes of another solver, which count
-    // hand over when coordinate ascent would take more passes than this
-    double patience = std::numeric_limits<double>::infinity();
-};
-
-struct Evaluation {
-    double primal, dual;
-    double gap() const { return primal - dual; }
-    bool within(double tol) const { return gap() <= tol * primal && gap() >= -1e-3 * tol * primal - 1e-9 * primal; }
-};
-
-struct M3LResult {
-    Evaluation certificate;
-    int passes;
-    Status status;
-};
 
 // Squared lengths of the rows, without the constant feature.
 template <RowMatrix X>
@@ -106,84 +84,109 @@ inline double passes_left(const std::vector<double>& estimates, double goal) {
     return (std::exp2(doublings) - 1) * static_cast<double>(passes);
 }
 
-// Judges the weights that an engine would return now and its dual variables, from the data alone (linear_certifier.hpp).
-using Judge = std::function<Evaluation()>;
+// The certifier's word on the weights that an engine would return now and its dual variables (linear_certifier.hpp).
+using Judge = std::function<fit::Bounds()>;
 
-// Runs passes of an engine until the judge, if there is one, finds the gap within tolerance. An Engine offers
+// Passes of coordinate ascent in the frame of fit/run.hpp, until the judge, if there is one, finds the gap within
+// tolerance. An Engine offers
 //   double pass(order, shrink, control)   one sweep over the rows in this order; returns the estimated gap
-//   Evaluation evaluate(share, control)   P and D by what it keeps; reactivates variables whose share of the gap
+//   Bounds evaluate(share, control)       P and D by what it keeps; reactivates variables whose share of the gap
 //                                         exceeds `share`
 //   void restart(control)                 goes on from its dual variables alone
 //   settled_gap                           relative gap from which on passes_left() is believed
 // Where the engine sees a gap within tolerance and the judge does not, rounding has led the engine astray: it restarts,
 // and after a few times the status is imprecise. The same in single precision where passes no longer halve the gap
-// while their number doubles: double precision is needed.
-// warm: whether the engine starts at the solution of a problem much like this one.
+// while their number doubles: double precision is needed. The engine hands over when it would take more passes than
+// `patience`.
 template <class Engine>
-M3LResult run_passes(Engine& engine, Index rows, Index cells, bool warm, const Judge& judge, const M3LParams& params,
-                     Control& control) {
-    const int first_evaluation = warm ? 1 : 4;
-    const int passes_without_shrinking = warm ? 1 : 2;
-    constexpr int first_hand_over = 8, first_stall = 64, most_contradictions = 3;
-    constexpr bool single = std::is_same_v<typename Engine::T, float>;
-    std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
-    std::iota(order.begin(), order.end(), 0);
-    Rng rng(params.seed);
+class AscentPasses {
+  public:
+    // warm: whether the engine starts at the solution of a problem much like this one.
+    AscentPasses(Engine& engine, Index rows, Index cells, bool warm, Judge judge, double patience, std::uint64_t seed)
+        : engine_(engine),
+          cells_(static_cast<double>(cells)),
+          first_evaluation_(warm ? 1 : 4),
+          passes_without_shrinking_(warm ? 1 : 2),
+          next_evaluation_(first_evaluation_),
+          judge_(std::move(judge)),
+          patience_(patience),
+          rng_(seed),
+          order_(static_cast<std::size_t>(rows)) {
+        std::iota(order_.begin(), order_.end(), 0);
+    }
 
-    Evaluation last{0.0, 0.0};
-    double gap_before = std::numeric_limits<double>::infinity();  // at half of the passes
-    std::vector<double> estimates;
-    double optimism = 1.0;  // true gap / estimated gap at the last evaluation
-    int next_evaluation = first_evaluation, contradictions = 0;
-    for (int pass = 1;; ++pass) {
-        rng.shuffle(std::span(order));
-        const double estimate = engine.pass(order, pass > passes_without_shrinking, control);
-        estimates.push_back(estimate);
-        const int count = params.passes_before + pass;
-        const bool final_pass = count >= params.max_iter;
-        const bool promising = pass > first_evaluation && optimism * estimate <= params.tol * last.primal;
-        const bool due = pass >= next_evaluation;
-        Progress progress{.pass = count, .time = control.elapsed()};
-        bool converged = false, refused = false, stalled = false;
+    void pass(const fit::Moment&, Control& control) {
+        ++passes_;
+        converged_ = stalled_ = false;
+        rng_.shuffle(std::span(order_));
+        estimates_.push_back(engine_.pass(order_, passes_ > passes_without_shrinking_, control));
+    }
+
+    bool pays(const fit::Moment& now) {
+        promising_ = passes_ > first_evaluation_ && expected_gap() <= now.tolerated();
+        due_ = passes_ >= next_evaluation_;
+        return promising_ || due_;
+    }
+
+    fit::Bounds evaluate(const fit::Moment& now, Control& control) {
+        constexpr int first_stall = 64, most_contradictions = 3;
+        constexpr bool single = std::is_same_v<typename Engine::T, float>;
+        const double tol = now.limits.tol;
+        fit::Bounds found = now.bounds;
+        bool refused = false;
         const auto ask_judge = [&] {
-            last = judge();
-            converged = last.within(params.tol);
-            refused = !converged;
+            found = judge_();
+            converged_ = found.within(tol);
+            refused = !converged_;
         };
         // The judge's look costs about three of the engine's: a doubtful gap is shown to the engine first.
-        if (judge && promising && optimism * estimate <= 0.8 * params.tol * last.primal) ask_judge();
-        if (!converged && (promising || due || final_pass || control.stopped())) {
-            const double share = 0.1 * params.tol * std::max(last.primal, 0.0) / static_cast<double>(cells);
-            last = engine.evaluate(share, control);
-            optimism = estimate > 0 ? std::clamp(last.gap() / estimate, 0.2, 2.0) : 1.0;
-            converged = last.within(params.tol);
-            if (converged && judge && !refused) ask_judge();
-            if (converged && refused) {
-                converged = false;
-                if (++contradictions == most_contradictions) stalled = true;
-                engine.restart(control);
-            }
-            if (due) {
-                next_evaluation = std::max(4, 2 * next_evaluation);
-                stalled |= single && pass >= first_stall && !(last.gap() < 0.5 * gap_before);
-                gap_before = last.gap();
-            }
+        if (judge_ && promising_ && expected_gap() <= 0.8 * now.tolerated()) ask_judge();
+        if (converged_) return found;
+        found = engine_.evaluate(0.1 * tol * std::max(found.primal, 0.0) / cells_, control);
+        const double estimate = estimates_.back();
+        optimism_ = estimate > 0 ? std::clamp(found.gap() / estimate, 0.2, 2.0) : 1.0;
+        converged_ = found.within(tol);
+        if (converged_ && judge_ && !refused) {
+            ask_judge();
+        } else if (converged_ && refused) {
+            converged_ = false;
+            stalled_ = ++contradictions_ == most_contradictions;
+            engine_.restart(control);
         }
-        progress.evaluated = converged || promising || due || final_pass || control.stopped();
-        progress.primal = last.primal;
-        progress.dual = last.dual;
-        progress.time = control.elapsed();
-        const bool stop = control.tick(progress);
-        if (converged) return {last, count, Status::converged};
-        if (stop && progress.evaluated) return {last, count, control.reason()};
-        if (final_pass) return {last, count, Status::max_iter};
-        if (stop) return {engine.evaluate(0.0, control), count, control.reason()};
-        const bool foreseeable = estimate <= Engine::settled_gap * last.primal;
-        if (pass >= first_hand_over && (foreseeable || pass >= params.patience) &&
-            passes_left(estimates, params.tol * last.primal) > params.patience)
-            return {last, count, Status::hand_over};
-        if (stalled) return {last, count, Status::imprecise};
+        if (due_) {
+            next_evaluation_ = std::max(4, 2 * next_evaluation_);
+            stalled_ |= single && passes_ >= first_stall && !(found.gap() < 0.5 * gap_before_);
+            gap_before_ = found.gap();
+        }
+        return found;
     }
-}
+
+    bool converged(const fit::Moment&) const { return converged_; }
+
+    Status gives_up(const fit::Moment& now) const {
+        constexpr int first_hand_over = 8;
+        const bool foreseeable = estimates_.back() <= Engine::settled_gap * now.bounds.primal;
+        if (passes_ >= first_hand_over && (foreseeable || passes_ >= patience_) &&
+            passes_left(estimates_, now.tolerated()) > patience_)
+            return Status::hand_over;
+        return stalled_ ? Status::imprecise : Status::converged;
+    }
+
+  private:
+    double expected_gap() const { return optimism_ * estimates_.back(); }
+
+    Engine& engine_;
+    double cells_;
+    int first_evaluation_, passes_without_shrinking_, next_evaluation_;
+    Judge judge_;
+    double patience_;
+    Rng rng_;
+    std::vector<std::int32_t> order_;
+    std::vector<double> estimates_;
+    double optimism_ = 1.0;                                        // true gap / estimated gap at the last evaluation
+    double gap_before_ = std::numeric_limits<double>::infinity();  // at half of the passes
+    int passes_ = 0, contradictions_ = 0;
+    bool promising_ = false, due_ = false, converged_ = false, stalled_ = false;
+};
 
 }  // namespace multimargin::m3l

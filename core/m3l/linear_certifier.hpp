@@ -1,5 +1,5 @@
 #pragma once
-// Certifier of linear M3L (problem and notation: core/linear.hpp).
+// Certifier of linear M3L (problem and notation: linear.hpp).
 //
 // Computes, in double precision, from the data, the weights Z as they are returned and signed dual variables beta, and
 // from nothing that a solver kept:
@@ -16,10 +16,14 @@
 // Memory: 16 bytes per feature and label of the blocks at work.
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <vector>
 
+#include "core/base/memory.hpp"
 #include "core/base/parallel.hpp"
-#include "core/labels/cells.hpp"
+#include "core/fit/result.hpp"
+#include "core/labels/labels.hpp"
 #include "core/numerics/row_kernels.hpp"
 
 namespace multimargin::m3l {
@@ -27,11 +31,8 @@ namespace multimargin::m3l {
 using namespace labels;
 using namespace numerics;
 
-// Truth and costs of all cells, in double; targets: y m (rows x labels), or null where every m is 1.
-struct Cells {
-    Index rows, labels;
-    CellList positives, missing;
-    CellCosts<double> costs;
+// Truth and costs of all cells; targets: y m (rows x labels), or null where every m is 1.
+struct CertifiedCells : Labels {
     const double* targets;
 };
 
@@ -40,33 +41,38 @@ struct LinearSums {
     double weights = 0.0, duals = 0.0;  // |Z|^2, |V|^2
 };
 
-// One block of labels.
+// Works on one block of labels after the other; its memory serves them all.
 template <RowMatrix X>
 class LinearBlock {
   public:
     static constexpr int most_chunks = 8;
     static constexpr Index most_labels = most_chunks * lanes<double>;
 
-    // weights: labels x (cols + 1), the last column the intercepts, which are the weights of the constant feature times
-    // it.
-    template <class W>
-    LinearBlock(const X& x, const Cells& cells, double bias, const W* weights, Index first, Index count)
+    LinearBlock(const X& x, const CertifiedCells& cells, double bias, Index width)
         : x_(x),
           cells_(cells),
           bias_(bias),
-          first_(first),
-          count_(count),
-          chunks_(chunks_for(count, lanes<double>)),
-          Z_(static_cast<std::size_t>((x.cols() + 1) * chunks_)),
-          V_(Z_.size()) {
+          Z_(static_cast<std::size_t>((x.cols() + 1) * chunks_for(width, lanes<double>))),
+          V_(Z_.size()) {}
+
+    // weights: labels x (cols + 1), the last column the intercepts, which are the weights of the constant feature times
+    // it.
+    template <class W>
+    void open_block(const W* weights, Index first, Index count) {
+        first_ = first;
+        count_ = count;
+        chunks_ = chunks_for(count, lanes<double>);
         constexpr Index tile = 64;  // features for every label, so that each cache line is written once
-        const Index columns = x.cols() + 1;
+        const Index columns = x_.cols() + 1;
         for (Index from = 0; from < columns; from += tile)
-            for (Index l = 0; l < count; ++l)
+            for (Index l = 0; l < chunks_ * lanes<double>; ++l)
                 for (Index j = from; j < std::min(columns, from + tile); ++j)
-                    entry(Z_, j, l) = static_cast<double>(weights[(first + l) * columns + j]);
+                    entry(Z_, j, l) = l < count ? static_cast<double>(weights[(first + l) * columns + j]) : 0.0;
+        std::fill_n(V_.data(), columns * chunks_, Chunk<double>{});
+        for (auto* sums : {negative_, hinge_, linear_, weights_, duals_})
+            std::fill_n(sums, most_chunks, Chunk<double>{});
         for (Index l = 0; l < count; ++l)
-            reinterpret_cast<double*>(negative_)[l] = cells.costs.negative[static_cast<std::size_t>(first + l)];
+            reinterpret_cast<double*>(negative_)[l] = cells_.costs.negative[static_cast<std::size_t>(first + l)];
     }
 
     // beta(i, first, count, out): dual variables of row i.
@@ -155,10 +161,10 @@ class LinearBlock {
     }
 
     const X& x_;
-    const Cells& cells_;
+    const CertifiedCells& cells_;
     double bias_;
-    Index first_, count_;
-    int chunks_;
+    Index first_ = 0, count_ = 0;
+    int chunks_ = 0;
     Buffer<Chunk<double>> Z_, V_;
     Chunk<double> negative_[most_chunks]{};                                                                  // costs
     Chunk<double> sign_[most_chunks]{}, target_[most_chunks]{}, cost_[most_chunks]{}, beta_[most_chunks]{};  // of a row
@@ -167,8 +173,8 @@ class LinearBlock {
 
 // V: null, or (cols + 1) x labels to be filled.
 template <RowMatrix X, class W, class Beta>
-LinearSums linear_sums(const X& x, const Cells& cells, double bias, const W* weights, const Beta& beta, double* V,
-                       int threads, Control& control) {
+LinearSums linear_sums(const X& x, const CertifiedCells& cells, double bias, const W* weights, const Beta& beta,
+                       double* V, int threads, Control& control) {
     const Index share = (cells.labels + threads - 1) / threads;  // no thread idle
     const Index whole = (share + lanes<double> - 1) / lanes<double> * lanes<double>;
     constexpr Index panel_bytes = Index{1} << 22;  // what is visited at random should stay near the processor
@@ -176,12 +182,16 @@ LinearSums linear_sums(const X& x, const Cells& cells, double bias, const W* wei
     const Index width = std::min(whole, std::clamp<Index>(near, 2 * lanes<double>, LinearBlock<X>::most_labels));
     const int blocks = static_cast<int>((cells.labels + width - 1) / width);
     std::vector<LinearSums> of_label(static_cast<std::size_t>(cells.labels));
-    parallel_for(blocks, threads, control, [&](int b, bool on_caller) {
-        const Index first = b * width, count = std::min(width, cells.labels - first);
-        LinearBlock<X> block(x, cells, bias, weights, first, count);
-        block.add_rows(beta, control, on_caller);
-        for (Index l = 0; l < count; ++l) of_label[static_cast<std::size_t>(first + l)] = block.of_label(l);
-        if (V) block.copy_duals(V);
+    std::atomic<int> next{0};
+    parallel_for(std::min(threads, blocks), threads, control, [&](int, bool on_caller) {
+        LinearBlock<X> block(x, cells, bias, width);
+        for (int b = next++; b < blocks; b = next++) {
+            const Index first = b * width, count = std::min(width, cells.labels - first);
+            block.open_block(weights, first, count);
+            block.add_rows(beta, control, on_caller);
+            for (Index l = 0; l < count; ++l) of_label[static_cast<std::size_t>(first + l)] = block.of_label(l);
+            if (V) block.copy_duals(V);
+        }
     });
     LinearSums total;
     for (const auto& label : of_label) {
@@ -191,6 +201,21 @@ LinearSums linear_sums(const X& x, const Cells& cells, double bias, const W* wei
         total.duals += label.duals;
     }
     return total;
+}
+
+// What a prior R makes of the weights and of V: tr(Z R^+ Z'), tr(V R V').
+struct PriorForms {
+    double weights, duals;
+};
+
+// Bounds of these weights and dual variables; forms(V): for a prior, else empty.
+template <RowMatrix X, class W, class Beta>
+fit::Bounds linear_bounds(const X& x, const CertifiedCells& cells, double bias, const W* weights, const Beta& beta,
+                          const std::function<PriorForms(const double* V)>& forms, int threads, Control& control) {
+    std::vector<double> V(forms ? static_cast<std::size_t>((x.cols() + 1) * cells.labels) : 0);
+    const LinearSums sums = linear_sums(x, cells, bias, weights, beta, forms ? V.data() : nullptr, threads, control);
+    const PriorForms squares = forms ? forms(V.data()) : PriorForms{sums.weights, sums.duals};
+    return {.primal = 0.5 * squares.weights + sums.hinge, .dual = sums.linear - 0.5 * squares.duals};
 }
 
 }  // namespace multimargin::m3l

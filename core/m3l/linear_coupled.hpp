@@ -30,13 +30,14 @@ class CoupledEngine {
     using Kernels = KernelsFor<X>;
     static constexpr double settled_gap = 1.0;  // passes cost so much more that it does not pay to wait
 
-    // prior_margins: m_il = y_il (R y_i)_l instead of 1.
-    CoupledEngine(const X& x, const LabelCells<T>& labels, const Prior& prior, T bias, bool prior_margins, int threads)
+    // targets: y m (rows x labels), or null where every margin m is 1.
+    CoupledEngine(const X& x, const LabelCells<T>& labels, const Prior& prior, T bias, const double* targets,
+                  int threads)
         : x_(x),
           labels_(labels),
           prior_(prior),
           bias_(bias),
-          prior_margins_(prior_margins),
+          targets_(targets),
           threads_(threads),
           squares_(squared_norms(x)),
           schedule_(mean(squares_), labels.mean_cost(), bias),
@@ -58,7 +59,7 @@ class CoupledEngine {
     void start_from(const T* beta, Control&) {
         Workspace w(*this);
         for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels(), w);
-        if (!prior_margins_) shrink_far_start(w);
+        if (!targets_) shrink_far_start(w);
         state_.start();
     }
 
@@ -92,7 +93,7 @@ class CoupledEngine {
         return gap;
     }
 
-    Evaluation evaluate(double share, Control& control) {
+    fit::Bounds evaluate(double share, Control& control) {
         constexpr Index range = 1024;
         const int row_ranges = static_cast<int>((x_.rows() + range - 1) / range);
         const int state_ranges = static_cast<int>((x_.cols() + range) / range);
@@ -150,12 +151,11 @@ class CoupledEngine {
             : row(e.prior_),
               raw(e.width_),
               lead(e.width_),
-              y(e.labels_.chunks()),
               low(e.labels_.chunks()),
               high(e.labels_.chunks()),
               target(e.labels_.chunks()) {}
         typename Prior::Row row;
-        ChunkVector<T> raw, lead, y, low, high, target;
+        ChunkVector<T> raw, lead, low, high, target;
     };
 
     T* beta_of(Index i) { return reinterpret_cast<T*>(beta_.data() + i * labels_.chunks()); }
@@ -193,19 +193,13 @@ class CoupledEngine {
         for (int k = 0; k < labels_.chunks(); ++k) {
             const auto positive = labels_.is_positive(i, k);
             const Chunk<T> cost = labels_.cost(i, k, positive);
-            w.y.chunks()[k] = positive ? one : -one;
             w.high.chunks()[k] = positive ? cost : zero;
             w.low.chunks()[k] = positive ? zero : -cost;
-            w.target.chunks()[k] = w.y.chunks()[k];
+            w.target.chunks()[k] = positive ? one : -one;
         }
-        if (prior_margins_) set_prior_targets(i, w);
-    }
-    // y m = R y with unknown labels counting as 0: y_l (y_l (R y)_l) = (R y)_l.
-    MULTIMARGIN_INLINE void set_prior_targets(Index i, Workspace& w) const {
-        if (!labels_.missing.labels.empty())
-            for (auto l : labels_.missing.row(i)) w.y[l] = 0;
-        for (Index l = labels_.labels(); l < static_cast<Index>(labels_.chunks()) * lanes<T>; ++l) w.y[l] = 0;
-        prior_.apply(w.y, w.target, w.row);
+        if (targets_)
+            for (Index l = 0; l < labels_.labels(); ++l)
+                w.target[l] = static_cast<T>(targets_[i * labels_.labels() + l]);
     }
     // sum_l c max(t, 0) - b t at the scores the row was opened with; t = y (target - z).
     MULTIMARGIN_INLINE double local_gap(const Workspace& w, const T* beta) const {
@@ -342,7 +336,7 @@ class CoupledEngine {
     const LabelCells<T>& labels_;
     const Prior& prior_;
     T bias_;
-    bool prior_margins_;
+    const double* targets_;
     int threads_;
     std::vector<T> squares_;  // squared lengths of the rows without the constant feature
     ProximalSchedule<T> schedule_;

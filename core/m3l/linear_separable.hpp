@@ -111,6 +111,16 @@ class SeparableBlock {
                 for (Index j = first; j < std::min(columns, first + tile); ++j)
                     weights[(first_label() + l) * columns + j] = lane(state_.row(j), l);
     }
+    // Between the two the weights as copied hold the state, so that there is room for them beside the centre.
+    void set_aside_state() { state_.set_aside(); }
+    bool state_is_aside() const { return state_.is_aside(); }
+    void take_back_state(const T* weights) {
+        state_.take_back();
+        const Index columns = x_.cols() + 1;
+        for (Index j = 0; j < x_.cols(); ++j)
+            for (Index l = 0; l < own_labels(); ++l)
+                reinterpret_cast<T*>(state_.data() + j * chunks_)[l] = weights[(first_label() + l) * columns + j];
+    }
     // Of those labels from `first` on that are its own; `out` belongs to `first`.
     void read_beta(Index i, Index first, Index count, double* out) const {
         const Index begin = std::max(first, first_label()), end = std::min(first + count, first_label() + own_labels());
@@ -452,7 +462,7 @@ class SeparableEngine {
         return std::accumulate(gaps.begin(), gaps.end(), 0.0);
     }
 
-    Evaluation evaluate(double share, Control& control) {
+    fit::Bounds evaluate(double share, Control& control) {
         std::vector<double> totals[5];
         for (auto& t : totals) t.assign(static_cast<std::size_t>(labels_.labels()), 0.0);
         for_blocks(control,
@@ -468,6 +478,13 @@ class SeparableEngine {
     }
     void copy_weights(T* weights) const {
         for (const auto& block : blocks_) block.copy_weights(weights);
+    }
+    void set_aside_state() {
+        for (auto& block : blocks_) block.set_aside_state();
+    }
+    bool state_is_aside() const { return blocks_.front().state_is_aside(); }
+    void take_back_state(const T* weights) {
+        for (auto& block : blocks_) block.take_back_state(weights);
     }
     void copy_beta(T* beta) const {
         for (const auto& block : blocks_) block.copy_beta(beta);

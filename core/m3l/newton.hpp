@@ -42,38 +42,42 @@ inline double next_tau(double tau, bool flat) {
     return flat ? std::max(least_tau, 0.25 * tau) : std::max(std::min(tau, usual_tau), 0.5 * tau);
 }
 
-// Runs an engine that offers
-//   Evaluation assess(control)      P and D at the present point
+// Newton iterations in the frame of fit/run.hpp. An Engine offers
+//   Bounds assess(control)          P and D at the present point
 //   void advance(tol, control)      one Newton iteration
 //   void finish()                   moves the centre to the point whose dual value was reported
 // In single precision, a gap that no longer falls is taken for the work of rounding: the status is imprecise.
 template <class Engine>
-M3LResult run_newton(Engine& engine, const M3LParams& params, Control& control) {
-    constexpr bool single = std::is_same_v<typename Engine::T, float>;
-    constexpr int most_idle = 30;
-    double least = std::numeric_limits<double>::infinity();
-    int least_pass = params.passes_before;
-    for (int pass = params.passes_before + 1;; ++pass) {
-        const Evaluation now = engine.assess(control);
-        const bool stop = control.tick(
-            {.pass = pass, .time = control.elapsed(), .evaluated = true, .primal = now.primal, .dual = now.dual});
-        const bool converged = now.gap() <= params.tol * now.primal;
-        if (now.gap() < 0.95 * least) {
-            least = now.gap();
-            least_pass = pass;
-        }
-        const bool stalled = single && pass - least_pass > most_idle;
-        if (converged || stop || stalled || pass >= params.max_iter) {
-            engine.finish();
-            return {now, pass,
-                    converged ? Status::converged
-                    : stop    ? control.reason()
-                    : stalled ? Status::imprecise
-                              : Status::max_iter};
-        }
-        engine.advance(params.tol, control);
+class NewtonIterations {
+  public:
+    explicit NewtonIterations(Engine& engine) : engine_(engine) {}
+
+    void pass(const fit::Moment& now, Control& control) {
+        if (started_) engine_.advance(now.limits.tol, control);
+        started_ = true;
     }
-}
+    static bool pays(const fit::Moment&) { return true; }
+    fit::Bounds evaluate(const fit::Moment& now, Control& control) {
+        const fit::Bounds found = engine_.assess(control);
+        if (found.gap() < 0.95 * least_) {
+            least_ = found.gap();
+            least_pass_ = now.pass;
+        }
+        return found;
+    }
+    static bool converged(const fit::Moment& now) { return now.bounds.gap() <= now.tolerated(); }
+    Status gives_up(const fit::Moment& now) const {
+        constexpr bool single = std::is_same_v<typename Engine::T, float>;
+        constexpr int most_idle = 30;
+        return single && now.pass - least_pass_ > most_idle ? Status::imprecise : Status::converged;
+    }
+
+  private:
+    Engine& engine_;
+    bool started_ = false;
+    double least_ = std::numeric_limits<double>::infinity();
+    int least_pass_ = 0;
+};
 
 // Labels that do not interact, in lock-step.
 template <RowMatrix X>
@@ -132,8 +136,8 @@ class NewtonBatch {
         }
         space_.keep_where(improved, U_, best_);
     }
-    Evaluation value() const {
-        Evaluation sum{0.0, 0.0};
+    fit::Bounds value() const {
+        fit::Bounds sum{0.0, 0.0};
         for (std::size_t g = 0; g < space_.groups(); ++g) {
             if (!real_[g]) continue;
             sum.primal += best_primal_[g];
@@ -240,9 +244,9 @@ class NewtonEngine {
     void start_from(const T* beta, const T* weights, Control& control) {
         for_batches(control, [&](auto& batch, bool on_caller) { batch.start_from(beta, weights, control, on_caller); });
     }
-    Evaluation assess(Control& control) {
+    fit::Bounds assess(Control& control) {
         for_batches(control, [&](auto& batch, bool on_caller) { batch.assess(control, on_caller); });
-        Evaluation total{0.0, 0.0};
+        fit::Bounds total{0.0, 0.0};
         for (const auto& batch : batches_) {
             total.primal += batch->value().primal;
             total.dual += batch->value().dual;

@@ -206,7 +206,7 @@ class CoupledNewton {
                     [&](Batch& batch, bool on_caller) { batch.rows.set_scores(batch.panel, control, on_caller); });
     }
 
-    Evaluation assess(Control& control) {
+    fit::Bounds assess(Control& control) {
         compute_gradient(control);
         const double primal = sum(hinge_) + 0.5 * space_.dots(U_, U_)[0];
         if (primal < best_primal_) {

@@ -76,11 +76,6 @@ class DensePrior {
         for (Index l = 0; l < labels_; ++l) sum += static_cast<double>(s[l]) * static_cast<double>(row.score(l));
         return sum;
     }
-    // out = R y.
-    MULTIMARGIN_INLINE void apply(const ChunkVector<T>& y, ChunkVector<T>& out, Row&) const {
-        out.clear();
-        for (Index l = 0; l < labels_; ++l) R_.add_row(l, y[l], out.chunks());
-    }
 
   private:
     Index labels_;
@@ -108,7 +103,6 @@ class FactorPriorOf {
               s_(prior.Ft_.width()),
               z_(prior.Ft_.width()),
               u_(prior.F_.width()),
-              scratch_(prior.F_.width()),
               moves_(prior.state_chunks()) {}
         template <class Between>
         MULTIMARGIN_INLINE void open(const Chunk<T>* raw, Between&&) {
@@ -155,8 +149,7 @@ class FactorPriorOf {
 
       private:
         const FactorPriorOf& prior_;
-        friend FactorPriorOf;
-        ChunkVector<T> s_, z_, u_, scratch_, moves_;
+        ChunkVector<T> s_, z_, u_, moves_;
         bool moved_ = false;
     };
 
@@ -170,12 +163,6 @@ class FactorPriorOf {
             for (Index k = 0; k < rank_; ++k) sum += static_cast<double>(s[k]) * static_cast<double>(s[k]);
         }
         return sum;
-    }
-    MULTIMARGIN_INLINE void apply(const ChunkVector<T>& y, ChunkVector<T>& out, Row& row) const {
-        row.scratch_.clear();
-        for (Index l = 0; l < labels_; ++l) F_.add_row(l, y[l], row.scratch_.chunks());
-        for (int k = 0; k < out.size(); ++k) out.chunks()[k] = d_.row(0)[k] * y.chunks()[k];
-        for (Index k = 0; k < rank_; ++k) Ft_.add_row(k, row.scratch_[k], out.chunks());
     }
 
   private:

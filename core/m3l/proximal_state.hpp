@@ -115,6 +115,19 @@ class ProximalState {
     // After the last pass.
     void forget_centre() { centre_ = Buffer<Chunk<T>>(); }
 
+    // Gives the memory of the state away for a while, all but the row of the constant feature.
+    void set_aside() {
+        constant_ = Buffer<Chunk<T>>(static_cast<std::size_t>(width_));
+        std::copy_n(row(features_), width_, constant_.data());
+        state_ = Buffer<Chunk<T>>();
+    }
+    bool is_aside() const { return state_.size() == 0; }
+    // Zeroed, but for that row; the rest of the state is to be written as it was.
+    void take_back() {
+        state_ = Buffer<Chunk<T>>(centre_.size());
+        std::copy_n(constant_.data(), width_, state_.data() + features_ * width_);
+    }
+
     // Forgets everything; the state is to be written again, without shares.
     void restart() {
         shares_ = {.bias = shares_.bias};
@@ -153,7 +166,7 @@ class ProximalState {
     Index features_;
     int width_;
     ProximalShares<T> shares_;
-    Buffer<Chunk<T>> state_, centre_;
+    Buffer<Chunk<T>> state_, centre_, constant_;
 };
 
 }  // namespace multimargin::m3l

@@ -38,45 +38,36 @@
 #include "core/base/memory.hpp"
 #include "core/base/parallel.hpp"
 #include "core/base/rng.hpp"
+#include "core/fit/run.hpp"
+#include "core/labels/bits.hpp"
 #include "core/numerics/row_products.hpp"
 #include "core/numerics/simplex.hpp"
 #include "core/separation/label_features.hpp"
+#include "core/separation/label_sets.hpp"
 
 namespace multimargin::separation {
 
 using namespace numerics;
 
-// Sets of labels as bits, `words` words each.
-struct BitSets {
-    const std::uint64_t* bits;
-    Index words;
-
-    const std::uint64_t* operator[](Index i) const { return bits + i * words; }
-    bool has(Index i, Index label) const { return (*this)[i][label / 64] >> (label % 64) & 1; }
-    // Whether set i contains all of `other`.
-    bool contains(Index i, const std::uint64_t* other) const {
-        const std::uint64_t* own = (*this)[i];
-        for (Index w = 0; w < words; ++w)
-            if (other[w] & ~own[w]) return false;
-        return true;
-    }
-};
-
 struct Atoms {
-    Index count, labels;  // the first `labels` atoms are the single labels
-    BitSets sets;
+    Index labels;  // the first `labels` atoms are the single labels
+    LabelSets sets;
 };
 
+// Labels the rows have, labels they are known to lack, and what a row costs.
 struct SeparationRows {
-    BitSets positive, negative;  // labels the row has, and labels it is known to lack
-    std::span<const double> cost;
-};
+    explicit SeparationRows(const labels::Labels& source)
+        : positive(source.rows, source.labels), negative(source.rows, source.labels), cost(source.costs.row) {
+        const labels::LabelBits bits(source);
+        for (Index i = 0; i < source.rows; ++i)
+            for (std::size_t w = 0; w < bits.words(); ++w) {
+                positive[i][w] = bits.truth(i)[w];
+                negative[i][w] = bits.known(i)[w] & ~bits.truth(i)[w];
+            }
+    }
 
-struct SeparationParams {
-    double tol;
-    int max_iter;
-    int threads;
-    std::uint64_t seed;
+    LabelSets positive, negative;
+    std::span<const double> cost;
 };
 
 // Dual variables D, rows x atoms.
@@ -84,12 +75,6 @@ struct DualVariables {
     std::span<const std::int64_t> offsets;
     std::span<const std::int32_t> atoms;
     std::span<const double> values;
-};
-
-struct SeparationResult {
-    double primal, dual;
-    int passes;
-    Status status;
 };
 
 // A dual variable of a row: its atom, the side (+1: O, -1: G) and the weight >= 0.
@@ -258,37 +243,29 @@ class SeparationSolver {
         }
     }
 
-    SeparationResult run(const SeparationParams& params, Control& control) {
+    fit::FitResult run(const fit::Limits& limits, Control& control) {
+        order_.resize(static_cast<std::size_t>(x_.rows()));
+        std::iota(order_.begin(), order_.end(), 0);
+        rng_ = Rng(limits.seed);
+        next_scan_ = limits.passes_before + 1;
+        patience_ = 1;
+        const fit::Bounds first = scan(limits.threads, control);
+        return fit::run(*this, limits, control, first);
+    }
+
+    // The engine of fit/run.hpp: sweeps, and scans where the lists have little left to give.
+    void pass(const fit::Moment&, Control& control) {
+        rng_.shuffle(std::span(order_));
+        estimate_ = sweep(order_, control);
+    }
+    bool pays(const fit::Moment& now) const {
+        return now.pass >= next_scan_ || estimate_ <= std::max(0.2 * now.bounds.gap(), 0.3 * now.tolerated());
+    }
+    fit::Bounds evaluate(const fit::Moment& now, Control& control) {
         constexpr int most_sweeps = 16;  // between two scans
-        std::vector<std::int32_t> order(static_cast<std::size_t>(x_.rows()));
-        std::iota(order.begin(), order.end(), 0);
-        Rng rng(params.seed);
-        SeparationResult now = scan(params.threads, control);
-        int next_scan = 1, patience = 1;
-        for (int pass = 1;; ++pass) {
-            rng.shuffle(std::span(order));
-            const double estimate = sweep(order, control);
-            const bool final_pass = pass >= params.max_iter;
-            const double small = std::max(0.2 * (now.primal - now.dual), 0.3 * params.tol * now.primal);
-            Progress progress{.pass = pass, .time = control.elapsed()};
-            const bool evaluate = final_pass || pass >= next_scan || estimate <= small || control.stopped();
-            if (evaluate) {
-                now = scan(params.threads, control);
-                patience = std::min(2 * patience, most_sweeps);
-                next_scan = pass + patience;
-                progress = {pass, control.elapsed(), true, now.primal, now.dual};
-            }
-            const bool converged = evaluate && now.primal - now.dual <= params.tol * now.primal;
-            const bool stop = control.tick(progress);
-            now.passes = pass;
-            if (converged) return finish(now, Status::converged);
-            if (stop && !evaluate) {
-                now = scan(params.threads, control);
-                now.passes = pass;
-            }
-            if (stop) return finish(now, control.reason());
-            if (final_pass) return finish(now, Status::max_iter);
-        }
+        patience_ = std::min(2 * patience_, most_sweeps);
+        next_scan_ = now.pass + patience_;
+        return scan(now.limits.threads, control);
     }
 
     const std::vector<Entry>& entries(Index i) const { return lists_[static_cast<std::size_t>(i)]; }
@@ -305,18 +282,13 @@ class SeparationSolver {
     // +1 for atoms within the labels of the row, -1 for those within the labels it lacks, else 0.
     MULTIMARGIN_INLINE double side_of(Index i, Index atom) const {
         if (atom < atoms_.labels) return rows_.positive.has(i, atom) ? 1.0 : rows_.negative.has(i, atom) ? -1.0 : 0.0;
-        const std::uint64_t* set = atoms_.sets[atom];
+        const labels::Word* set = atoms_.sets[atom];
         return rows_.positive.contains(i, set) ? 1.0 : rows_.negative.contains(i, set) ? -1.0 : 0.0;
     }
     double score(Index atom, const double* scores) const {
         double sum = 0.0;
         features_.score(atom, [&](Index f, double value) { sum += value * scores[f]; });
         return sum;
-    }
-
-    static SeparationResult finish(SeparationResult result, Status status) {
-        result.status = status;
-        return result;
     }
 
     // W = sum_ij D_ij psi_j x_i', from nothing, so that rounding does not add up.
@@ -331,7 +303,7 @@ class SeparationSolver {
     }
 
     // Looks at all atoms of all rows: certificate, and new entries of the lists.
-    SeparationResult scan(int threads, Control& control) {
+    fit::Bounds scan(int threads, Control& control) {
         sum_state(control);
         const Index n = x_.rows();
         std::vector<double> gap(static_cast<std::size_t>(n)), dual(static_cast<std::size_t>(n));
@@ -354,7 +326,7 @@ class SeparationSolver {
             }
         });
         const double D = std::accumulate(dual.begin(), dual.end(), 0.0);
-        return {D + std::accumulate(gap.begin(), gap.end(), 0.0), D, 0, Status::max_iter};
+        return {D + std::accumulate(gap.begin(), gap.end(), 0.0), D};
     }
 
     void scan_row(Index i, const double* scores, double& gap, double& dual) {
@@ -368,7 +340,7 @@ class SeparationSolver {
             half += 0.5 * e.side * e.weight * U;
         }
         Shortlist best[2];
-        for (Index j = 0; j < atoms_.count; ++j) {
+        for (Index j = 0; j < atoms_.sets.size(); ++j) {
             const double side = side_of(i, j);
             if (side != 0) best[side < 0].offer(static_cast<std::int32_t>(j), 1.0 - side * score(j, scores));
         }
@@ -498,6 +470,11 @@ class SeparationSolver {
     Buffer<double> state_;  // W, in the order its kernels like
     std::vector<std::vector<Entry>> lists_;
     std::vector<double> norms_;
+    // between passes
+    std::vector<std::int32_t> order_;
+    Rng rng_{0};
+    double estimate_ = 0.0;  // of the gap, over the lists
+    int next_scan_ = 1, patience_ = 1;
     // room for one row
     std::vector<double> local_, values_, change_, gradient_, before_, gram_;
     std::vector<std::int32_t> place_, needed_, changed_;

@@ -15,28 +15,29 @@
 #include <numeric>
 #include <vector>
 
-#include "core/base/control.hpp"
 #include "core/base/memory.hpp"
 #include "core/base/rng.hpp"
+#include "core/fit/run.hpp"
+#include "core/labels/bits.hpp"
 #include "core/numerics/row_products.hpp"
 
 namespace multimargin::separation {
 
 using namespace numerics;
 
-struct LabelLists {
-    std::span<const std::int64_t> offsets;
-    std::span<const std::int32_t> labels;
+// Labels of each row, in rising order.
+class LabelLists {
+  public:
     std::span<const std::int32_t> operator[](Index i) const {
-        const auto begin = static_cast<std::size_t>(offsets[static_cast<std::size_t>(i)]);
-        return labels.subspan(begin, static_cast<std::size_t>(offsets[static_cast<std::size_t>(i + 1)]) - begin);
+        const auto begin = offsets_[static_cast<std::size_t>(i)], end = offsets_[static_cast<std::size_t>(i) + 1];
+        return std::span(labels_).subspan(begin, end - begin);
     }
-};
+    void add(Index label) { labels_.push_back(static_cast<std::int32_t>(label)); }
+    void end_row() { offsets_.push_back(labels_.size()); }
 
-struct RankResult {
-    double primal, dual;
-    int passes;
-    Status status;
+  private:
+    std::vector<std::size_t> offsets_{0};
+    std::vector<std::int32_t> labels_;
 };
 
 template <RowMatrix X>
@@ -45,54 +46,78 @@ class RankSolver {
     using Row = decltype(std::declval<const X&>().row(0));
     using Kernels = SeparationKernels<Row>;
 
-    RankSolver(const X& x, Index labels, LabelLists positive, LabelLists negative, std::span<const double> cost,
-               double bias)
+    RankSolver(const X& x, const labels::Labels& source, double bias)
         : x_(x),
-          labels_(labels),
-          positive_(positive),
-          negative_(negative),
-          cost_(cost),
+          labels_(source.labels),
+          cost_(source.costs.row),
           bias_(bias),
-          state_(static_cast<std::size_t>(labels * (x.cols() + 1))),
-          scores_(static_cast<std::size_t>(labels)),
-          change_(static_cast<std::size_t>(labels)),
-          all_(static_cast<std::size_t>(labels)),
+          state_(static_cast<std::size_t>(labels_ * (x.cols() + 1))),
+          scores_(static_cast<std::size_t>(labels_)),
+          change_(static_cast<std::size_t>(labels_)),
+          all_(static_cast<std::size_t>(labels_)),
+          order_(static_cast<std::size_t>(x.rows())),
           offsets_{0} {
         std::iota(all_.begin(), all_.end(), 0);
+        std::iota(order_.begin(), order_.end(), 0);
+        const labels::LabelBits bits(source);
         for (Index i = 0; i < x.rows(); ++i) {
+            for (std::size_t k = 0; k < bits.size(); ++k)
+                if (labels::bit(bits.known(i), k))
+                    (labels::bit(bits.truth(i), k) ? positive_ : negative_).add(static_cast<Index>(k));
+            positive_.end_row();
+            negative_.end_row();
             norms_.push_back(squared_norm(x.row(i)) + bias * bias);
-            offsets_.push_back(offsets_.back() + static_cast<Index>(positive[i].size() * negative[i].size()));
+            offsets_.push_back(offsets_.back() + static_cast<Index>(positive_[i].size() * negative_[i].size()));
         }
         alpha_.assign(static_cast<std::size_t>(offsets_.back()), 0.0);
     }
 
-    RankResult run(double tol, int max_iter, std::uint64_t seed, Control& control) {
-        std::vector<std::int32_t> order(static_cast<std::size_t>(x_.rows()));
-        std::iota(order.begin(), order.end(), 0);
-        Rng rng(seed);
-        double primal = 0.0, dual = 0.0;
-        int next_evaluation = 1;
-        for (int pass = 1;; ++pass) {
-            rng.shuffle(std::span(order));
-            double estimate = 0.0;
-            for (const Index i : order) {
-                if (control.leave_after(row_work(i))) break;
-                if (offsets_[at(i)] < offsets_[at(i) + 1]) estimate += visit(i);
-            }
-            Progress progress{.pass = pass, .time = control.elapsed()};
-            const bool final_pass = pass >= max_iter, stopped = control.stopped();
-            const bool evaluated = pass == next_evaluation || estimate <= tol * primal || final_pass || stopped;
-            if (evaluated) {
-                if (pass == next_evaluation) next_evaluation *= 2;
-                evaluate(control, primal, dual);
-                progress = {pass, control.elapsed(), true, primal, dual};
-            }
-            const bool stop = control.tick(progress);
-            if (evaluated && primal - dual <= tol * primal) return {primal, dual, pass, Status::converged};
-            if (stop && !evaluated) evaluate(control, primal, dual);
-            if (stop) return {primal, dual, pass, control.reason()};
-            if (final_pass) return {primal, dual, pass, Status::max_iter};
+    fit::FitResult run(const fit::Limits& limits, Control& control) {
+        rng_ = Rng(limits.seed);
+        next_evaluation_ = 1;
+        passes_ = 0;
+        return fit::run(*this, limits, control);
+    }
+
+    // The engine of fit/run.hpp.
+    void pass(const fit::Moment&, Control& control) {
+        rng_.shuffle(std::span(order_));
+        ++passes_;
+        estimate_ = 0.0;
+        for (const Index i : order_) {
+            if (control.leave_after(row_work(i))) break;
+            if (offsets_[at(i)] < offsets_[at(i) + 1]) estimate_ += visit(i);
         }
+    }
+    bool pays(const fit::Moment& now) const { return passes_ == next_evaluation_ || estimate_ <= now.tolerated(); }
+    // At freshly summed weights.
+    fit::Bounds evaluate(const fit::Moment&, Control& control) {
+        if (passes_ == next_evaluation_) next_evaluation_ *= 2;
+        std::memset(state_.data(), 0, state_.size() * sizeof(double));
+        double linear = 0.0, hinge = 0.0, squares = 0.0;
+        for (Index i = 0; i < x_.rows(); ++i) {
+            control.leave_after(row_work(i));
+            std::fill(change_.begin(), change_.end(), 0.0);
+            const double* alpha = alpha_.data() + offsets_[at(i)];
+            for (const Index k : positive_[i])
+                for (const Index l : negative_[i]) {
+                    change_[at(k)] += *alpha;
+                    change_[at(l)] -= *alpha;
+                    linear += *alpha++;
+                }
+            write_changes(i);
+        }
+        for (Index i = 0; i < x_.rows(); ++i) {
+            control.leave_after(row_work(i));
+            if (offsets_[at(i)] == offsets_[at(i) + 1]) continue;
+            read_scores(i);
+            double losses = 0.0;
+            for (const Index k : positive_[i])
+                for (const Index l : negative_[i]) losses += std::max(0.0, 1.0 - (scores_[at(k)] - scores_[at(l)]));
+            hinge += bound(i) * losses;
+        }
+        for (std::size_t j = 0; j < state_.size(); ++j) squares += state_[j] * state_[j];
+        return {.primal = 0.5 * squares + hinge, .dual = linear - 0.5 * squares};
     }
 
     // labels x (cols + 1); the order in which the state is kept depends on the kind of rows.
@@ -103,7 +128,8 @@ class RankSolver {
                 out[k * (cols + 1) + j] = state_[at(Kernels::group > 1 ? k * (cols + 1) + j : j * labels_ + k)];
     }
 
-    const std::vector<double>& alpha() const { return alpha_; }
+    // Dual variables of the pairs of all rows, negative labels running fastest.
+    std::vector<double> take_alpha() { return std::move(alpha_); }
 
   private:
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -143,44 +169,18 @@ class RankSolver {
         return gap;
     }
 
-    void evaluate(Control& control, double& primal, double& dual) {
-        std::memset(state_.data(), 0, state_.size() * sizeof(double));
-        double linear = 0.0, hinge = 0.0, squares = 0.0;
-        for (Index i = 0; i < x_.rows(); ++i) {
-            control.leave_after(row_work(i));
-            std::fill(change_.begin(), change_.end(), 0.0);
-            const double* alpha = alpha_.data() + offsets_[at(i)];
-            for (const Index k : positive_[i])
-                for (const Index l : negative_[i]) {
-                    change_[at(k)] += *alpha;
-                    change_[at(l)] -= *alpha;
-                    linear += *alpha++;
-                }
-            write_changes(i);
-        }
-        for (Index i = 0; i < x_.rows(); ++i) {
-            control.leave_after(row_work(i));
-            if (offsets_[at(i)] == offsets_[at(i) + 1]) continue;
-            read_scores(i);
-            double losses = 0.0;
-            for (const Index k : positive_[i])
-                for (const Index l : negative_[i]) losses += std::max(0.0, 1.0 - (scores_[at(k)] - scores_[at(l)]));
-            hinge += bound(i) * losses;
-        }
-        for (std::size_t j = 0; j < state_.size(); ++j) squares += state_[j] * state_[j];
-        primal = 0.5 * squares + hinge;
-        dual = linear - 0.5 * squares;
-    }
-
     const X& x_;
     Index labels_;
-    LabelLists positive_, negative_;
+    LabelLists positive_, negative_;  // without labels that are left out
     std::span<const double> cost_;
     double bias_;
     Buffer<double> state_;
     std::vector<double> scores_, change_, norms_, alpha_;
-    std::vector<std::int32_t> all_;
+    std::vector<std::int32_t> all_, order_;
     std::vector<Index> offsets_;
+    Rng rng_{0};
+    double estimate_ = 0.0;  // of the gap
+    int next_evaluation_ = 1, passes_ = 0;
 };
 
 }  // namespace multimargin::separation

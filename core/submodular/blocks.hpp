@@ -73,10 +73,10 @@ struct RowPlanes {
 template <RowMatrix X>
 class SubmodularBlocks {
   public:
-    SubmodularBlocks(const SubmodularProblem<X>& problem, const SubmodularParams& params)
+    SubmodularBlocks(const SubmodularProblem<X>& problem, const fit::Limits& limits)
         : p_(problem),
-          params_(params),
-          certifier_(problem, params.threads),
+          limits_(limits),
+          certifier_(problem, limits.threads),
           coordinates_(problem),
           v_(problem.pairs.size(), 0.0),
           first_pair_(chunks_for(problem.labels, lanes<double>) * lanes<double>),
@@ -84,8 +84,13 @@ class SubmodularBlocks {
           norm_(static_cast<std::size_t>(problem.rows())),
           before_(norm_.size()),
           cached_gap_(norm_.size(), std::numeric_limits<double>::infinity()),
+          order_(norm_.size()),
+          rng_(limits.seed),
+          scale_(problem.total_cost() * (problem.loss == LossKind::hamming ? problem.labels : 1)),
+          seen_(scale_),
           scores_(first_pair_ / lanes<double> + chunks_for(static_cast<Index>(v_.size()) + 1, lanes<double>)),
           change_(first_pair_ / lanes<double>) {
+        std::iota(order_.begin(), order_.end(), 0);
         take_coordinates();
         for (int l = 0; l < p_.labels; ++l) pairs_of_.emplace_back();
         for (std::size_t e = 0; e < p_.pairs.size(); ++e)
@@ -96,7 +101,7 @@ class SubmodularBlocks {
             for (auto& t : y) t = t == present;
             add_plane(n, y.data()).weight = 1.0;
         }
-        for (int t = 0; t < params.threads; ++t) {
+        for (int t = 0; t < limits.threads; ++t) {
             oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.node_limit);
             spare_.emplace_back(scores_.size());
         }
@@ -127,47 +132,39 @@ class SubmodularBlocks {
         sum_afresh(control);
     }
 
-    SubmodularResult run(Control& control) {
-        std::vector<std::int32_t> order(static_cast<std::size_t>(p_.rows()));
-        std::iota(order.begin(), order.end(), 0);
-        Rng rng(params_.seed);
-        SubmodularResult result;
-        HoldSchedule schedule;
-        double scale = p_.total_cost() * (p_.loss == LossKind::hamming ? p_.labels : 1);
-        double optimism = 0.5;  // gap at an evaluation / gap seen by the pass before it
-        double last_gap = scale;
-        int next_evaluation = 4;  // and rarely: the pass after an evaluation works with answers for older weights
-        for (int pass = 1;; ++pass) {
-            rng.shuffle(std::span(order));
-            // An answer, and planes, within a part of the gap will do; held back, of the gap seen, however small.
-            const bool held_back = coordinates_.held_back();
-            const double enough = held_back ? 0.0 : params_.tol * scale;
-            const double seen = oracle_pass(order, 0.05 * std::max(enough, last_gap) / p_.total_cost(), control);
-            last_gap = seen;
-            const double goal = (held_back ? held_back_goal : cached_goal) * seen;
-            cached_passes(order, std::max(goal, 0.25 * enough), rng, control);
-            const double held = held_back_gap();
-            const bool nearly_there = optimism * seen + held <= 1.5 * params_.tol * scale;
-            const bool last = (pass >= params_.max_iter || control.stopped()) && params_.certify;
-            Progress progress{.pass = pass, .time = control.elapsed()};
-            if (pass == next_evaluation || nearly_there || last) {
-                if (pass >= next_evaluation) next_evaluation = 3 * pass;
-                evaluate(result, control);
-                scale = result.primal;
-                if (seen > 0) optimism = std::clamp((result.primal - result.dual - held) / seen, 0.1, 1.0);
-                progress = {pass, control.elapsed(), true, result.primal, result.dual};
-            }
-            const bool stop = control.tick(progress);
-            result.passes = pass;
-            if (progress.evaluated && converged(result)) {
-                result.status = Status::converged;
-                return result;
-            }
-            if (stop && !progress.evaluated && params_.certify) evaluate(result, control);
-            result.status = stop ? control.reason() : Status::max_iter;
-            if (stop || pass >= params_.max_iter) return result;
-            if (held_back) recentre(schedule.factor(held), control);
-        }
+    // certify: false where nobody reads the bounds of a run that was cut short.
+    fit::FitResult run(bool certify, Control& control) {
+        fit::FitResult result = fit::run(*this, limits_, control, {scale_, 0.0}, certify);
+        result.oracle_exact = calls_.exact();
+        return result;
+    }
+
+    void pass(const fit::Moment&, Control& control) {
+        if (recentre_) recentre(schedule_.factor(held_), control);
+        rng_.shuffle(std::span(order_));
+        // An answer, and planes, within a part of the gap will do; held back, of the gap seen, however small.
+        recentre_ = coordinates_.held_back();
+        const double enough = recentre_ ? 0.0 : limits_.tol * scale_;
+        seen_ = oracle_pass(order_, 0.05 * std::max(enough, seen_) / p_.total_cost(), control);
+        const double goal = (recentre_ ? held_back_goal : cached_goal) * seen_;
+        cached_passes(order_, std::max(goal, 0.25 * enough), rng_, control);
+        held_ = held_back_gap();
+    }
+    bool pays(const fit::Moment& now) const {
+        return now.pass == next_evaluation_ || optimism_ * seen_ + held_ <= 1.5 * limits_.tol * scale_;
+    }
+    fit::Bounds evaluate(const fit::Moment& now, Control& control) {
+        if (now.pass >= next_evaluation_) next_evaluation_ = 3 * now.pass;
+        const fit::Bounds found = bounds(control);
+        scale_ = found.primal;
+        if (seen_ > 0) optimism_ = std::clamp((found.gap() - held_) / seen_, 0.1, 1.0);
+        return found;
+    }
+    // With an approximate oracle, as far as that can see. A gap below zero is no proof.
+    bool converged(const fit::Moment& now) const {
+        const bool exact = p_.oracle == OracleKind::exact;
+        const double primal = exact ? now.bounds.primal : claimed_primal_, gap = primal - now.bounds.dual;
+        return gap <= limits_.tol * primal && (!exact || gap >= -1e-9 * primal);
     }
 
     SubmodularModel model() const {
@@ -328,16 +325,9 @@ class SubmodularBlocks {
         }
     }
 
-    // With an approximate oracle, as far as that can see. A gap below zero is no proof.
-    bool converged(const SubmodularResult& result) const {
-        const bool exact = p_.oracle == OracleKind::exact;
-        const double primal = exact ? result.primal : claimed_primal_, gap = primal - result.dual;
-        return gap <= params_.tol * primal && (!exact || gap >= -1e-9 * primal);
-    }
-
     // P and D at the present weights, after these were summed afresh. The planes found are kept.
-    void evaluate(SubmodularResult& result, Control& control) {
-        result.dual = sum_afresh(control);
+    fit::Bounds bounds(Control& control) {
+        const double dual = sum_afresh(control);
         const auto primal = certifier_.primal(model(), true, control, [&](Index n, const RowFinding& found) {
             keep_better(n, found.y, found.value, found.upper, [&](const Plane& plane) {
                 double sum = plane.loss;
@@ -347,17 +337,16 @@ class SubmodularBlocks {
             });
         });
         fresh_ = true;
-        result.primal = primal.value;
         claimed_primal_ = primal.claimed;
-        result.calls = primal.calls;
-        result.proved = primal.proved;
+        calls_ = primal.calls;
+        return {primal.value, dual};
     }
 
     // Calls the oracle for these rows at the present weights, keeps what it finds. False: asked to leave.
     bool call_oracles(std::span<const std::int32_t> rows, double tol, Control& control) {
         // To start threads takes longer than to call the oracle for a batch with few labels.
         const bool worth = rows.size() * static_cast<std::size_t>(p_.labels) >= 2000;
-        const int threads = worth ? std::min<int>(params_.threads, static_cast<int>(rows.size())) : 1;
+        const int threads = worth ? std::min<int>(limits_.threads, static_cast<int>(rows.size())) : 1;
         std::atomic<bool> left{false};
         parallel_for(threads, threads, control, [&](int t, bool on_caller) {
             RowOracle& oracle = oracles_[t];
@@ -527,7 +516,7 @@ class SubmodularBlocks {
     }
 
     const SubmodularProblem<X>& p_;
-    const SubmodularParams& params_;
+    const fit::Limits& limits_;
     SubmodularCertifier<X> certifier_;
     SubmodularCoordinates<X> coordinates_;
     std::optional<X> x_;
@@ -535,12 +524,22 @@ class SubmodularBlocks {
     std::vector<double> v_, centre_;
     int first_pair_;
     double claimed_primal_ = 0.0;
+    OracleCalls calls_;  // of the last evaluation
     bool fresh_ = false;
     std::vector<RowPlanes> planes_;
     std::vector<double> norm_, before_, cached_gap_;
     std::vector<std::vector<std::pair<int, int>>> pairs_of_;
     std::vector<RowOracle> oracles_;
     std::vector<ChunkVector<double>> spare_;
+    std::vector<std::int32_t> order_;
+    Rng rng_;
+    HoldSchedule schedule_;
+    bool recentre_ = false;                // before the next pass
+    double scale_;                         // of the objective
+    double seen_;                          // gap seen by the last pass
+    double held_ = 0.0;                    // part of the gap due to the centre
+    double optimism_ = 0.5;                // gap at an evaluation / gap seen by the pass before it
+    int next_evaluation_ = 4;              // and rarely: the pass after one works with answers for older weights
     ChunkVector<double> scores_, change_;  // of the row that is visited
     std::vector<Difference> differences_;
 };

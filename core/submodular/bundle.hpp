@@ -27,11 +27,11 @@ template <RowMatrix X>
 class SubmodularBundle {
   public:
     // stride in (0, 1]: of the way from the best point to the master's
-    SubmodularBundle(const SubmodularProblem<X>& problem, const SubmodularParams& params, double stride)
+    SubmodularBundle(const SubmodularProblem<X>& problem, const fit::Limits& limits, double stride)
         : p_(problem),
-          params_(params),
+          limits_(limits),
           stride_(stride),
-          certifier_(problem, params.threads),
+          certifier_(problem, limits.threads),
           weights_(problem.x, problem.bias, problem.labels),
           theta_(problem.pairs.size(), 0.0),
           best_(weights_.size(), 0.0),
@@ -44,34 +44,28 @@ class SubmodularBundle {
         found_.resize(static_cast<std::size_t>(p_.rows()) * p_.labels);
     }
 
-    SubmodularResult run(Control& control) {
-        SubmodularResult result;
-        double claimed = result.primal;
-        for (int pass = 1;; ++pass) {
-            const bool first = pass == 1;  // it is always finished
-            if (visit(first, result, claimed, control)) {
-                add_plane();
-                solve_master(0.05 * params_.tol * std::abs(result.primal), control);
-                result.dual = dual();
-            }
-            const double trusted = p_.oracle == OracleKind::paper ? claimed : result.primal;
-            const auto within = [&] { return std::abs(trusted - result.dual) <= params_.tol * trusted; };
-            const auto certify = [&] {
-                result.dual = certifier_.dual([&](Index n, auto&& visit) { planes_of(n, visit); }, control);
-            };
-            const bool certified = within() || pass >= params_.max_iter || control.stopped();
-            if (certified) certify();
-            result.passes = pass;
-            const bool stop = control.tick({pass, control.elapsed(), true, result.primal, result.dual});
-            if (stop && !certified) certify();
-            const bool converged = (certified || stop) && within();
-            if (converged || stop || pass >= params_.max_iter) {
-                result.status = converged ? Status::converged : stop ? control.reason() : Status::max_iter;
-                return result;
-            }
-            move();
-        }
+    fit::FitResult run(Control& control) {
+        fit::FitResult result = fit::run(*this, limits_, control);
+        if (!certified_) result.bounds.dual = certified_dual(control);
+        result.oracle_exact = calls_.exact();
+        return result;
     }
+
+    void pass(const fit::Moment& now, Control& control) {
+        const bool first = now.pass == limits_.passes_before + 1;  // it is always finished
+        if (!first) move();
+        if (!visit(first, control)) return;
+        add_plane();
+        solve_master(0.05 * limits_.tol * std::abs(primal_), control);
+        dual_ = dual();
+    }
+    static bool pays(const fit::Moment&) { return true; }
+    fit::Bounds evaluate(const fit::Moment& now, Control& control) {
+        certified_ = within() || now.final_pass || now.stopped;
+        if (certified_) dual_ = certified_dual(control);
+        return {primal_, dual_};
+    }
+    bool converged(const fit::Moment&) const { return certified_ && within(); }
 
     SubmodularModel model() const { return model_at(best_.data(), best_theta_); }
     // visit(weight, labels) for the planes of a row
@@ -109,16 +103,24 @@ class SubmodularBundle {
     }
 
     // P at the present point, which is kept if it is the best. False: asked to leave.
-    bool visit(bool must_finish, SubmodularResult& result, double& claimed, Control& control) {
+    // By what the problem's oracle claims.
+    bool within() const {
+        const double trusted = p_.oracle == OracleKind::paper ? claimed_ : primal_;
+        return std::abs(trusted - dual_) <= limits_.tol * trusted;
+    }
+    double certified_dual(Control& control) {
+        return certifier_.dual([&](Index n, auto&& visit) { planes_of(n, visit); }, control);
+    }
+
+    bool visit(bool must_finish, Control& control) {
         const auto here = certifier_.primal(
             model_at(weights_.values(), theta_), must_finish, control,
             [&](Index n, const RowFinding& found) { std::copy_n(found.y, p_.labels, found_.data() + n * p_.labels); });
         if (!here.whole) return false;
-        claimed = std::min(claimed, here.claimed);
-        if (here.value < result.primal) {
-            result.primal = here.value;
-            result.calls = here.calls;
-            result.proved = here.proved;
+        claimed_ = std::min(claimed_, here.claimed);
+        if (here.value < primal_) {
+            primal_ = here.value;
+            calls_ = here.calls;
             std::copy(weights_.values(), weights_.values() + weights_.size(), best_.begin());
             best_theta_ = theta_;
         }
@@ -235,7 +237,10 @@ class SubmodularBundle {
     }
 
     const SubmodularProblem<X>& p_;
-    const SubmodularParams& params_;
+    const fit::Limits& limits_;
+    double primal_ = std::numeric_limits<double>::infinity(), dual_ = 0.0, claimed_ = primal_;  // the best so far
+    bool certified_ = false;
+    OracleCalls calls_;
     double stride_;
     SubmodularCertifier<X> certifier_;
     LabelWeights<X> weights_;

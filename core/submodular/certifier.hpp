@@ -27,7 +27,7 @@ namespace multimargin::submodular {
 struct SubmodularPrimal {
     double value = 0.0;
     double claimed = 0.0;  // the same by the answers of the problem's own oracle, if it is not exact
-    Index calls = 0, proved = 0;
+    OracleCalls calls;
     bool whole = true;  // false: asked to leave before the last row
 };
 
@@ -82,11 +82,11 @@ class SubmodularCertifier {
         SubmodularPrimal sum;
         sum.whole = !left;
         sum.value = sum.claimed = half_norm(model);
-        sum.calls = p_.rows();
+        sum.calls.made = p_.rows();
         for (Index n = 0; n < p_.rows(); ++n) {
             sum.value += p_.cost[n] * upper_[n];
             sum.claimed += p_.cost[n] * claimed_[n];
-            sum.proved += proved_[n];
+            sum.calls.proved += proved_[n];
         }
         return sum;
     }

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/control.hpp"
+#include "core/fit/run.hpp"
 #include "core/inference/cuts/row_oracle.hpp"
-#include "core/labels/cells.hpp"
+#include "core/labels/set_losses.hpp"
 #include "core/numerics/label_weights.hpp"
 
 namespace multimargin::submodular {
@@ -59,19 +59,11 @@ struct SubmodularProblem {
     }
 };
 
-struct SubmodularParams {
-    double tol;
-    int max_iter;
-    int threads;
-    std::uint64_t seed;
-    bool certify;  // false: a run that is stopped needs no bounds
-};
+// How many calls of an oracle there were, and how many of them were proved exact.
+struct OracleCalls {
+    Index made = 0, proved = 0;
 
-struct SubmodularResult {
-    double primal = std::numeric_limits<double>::infinity(), dual = 0.0;
-    int passes = 0;
-    Status status = Status::max_iter;
-    Index calls = 0, proved = 0;  // of the oracle, in the certificate
+    double exact() const { return made ? static_cast<double>(proved) / static_cast<double>(made) : 1.0; }
 };
 
 // As it is returned: coef is labels x cols; attraction[e] = k_e theta_e.

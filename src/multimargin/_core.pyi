@@ -1,404 +1,502 @@
-"""Types of the native module."""
+"""Native core of multimargin. Not public: use the estimators."""
 
 from collections.abc import Callable
-from enum import Enum
-from typing import Any
+import enum
+from typing import Annotated, Any, overload
 
-import numpy as np
+import numpy
+import numpy.typing
 from numpy.typing import NDArray
+from typing_extensions import CapsuleType
 
-Report = Callable[[int, float, float | None, float | None], bool]
-Cells = tuple[NDArray[np.int64], NDArray[np.int32]]
+testing: Any
 
-def rehearse(seconds: float, threads: int, fail_at: int, report: Report | None, time_limit: float) -> int: ...
 
-class Rows: ...
+class Status(enum.Enum):
+    """How a solver ended."""
 
-def dense_rows(x: NDArray[Any]) -> Rows: ...
-def csr_rows(values: NDArray[Any], columns: NDArray[np.int32], offsets: NDArray[np.int64], cols: int) -> Rows: ...
-def fit_linear_m3l(
-    rows: Rows,
-    n_labels: int,
-    positives: Cells,
-    missing: Cells | None,
-    costs: tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None],
-    prior: tuple[Any, ...] | None,
-    weigh: Callable[[NDArray[Any]], NDArray[Any]] | None,
-    bias: float,
-    prior_margins: bool,
-    start: NDArray[Any] | None,
-    certifier: tuple[Any, Any, Any] | None,
-    keep_beta: bool,
-    passes: int,
-    patience: float,
-    tol: float,
-    max_iter: int,
-    threads: int,
-    seed: int,
-    report: Report | None,
-    time_limit: float,
-) -> dict[str, Any]: ...
-def certify_linear_m3l(
-    rows: Rows,
-    n_labels: int,
-    positives: Cells,
-    missing: Cells | None,
-    certifier: tuple[Any, Any, Any],
-    bias: float,
-    weights: NDArray[np.float64],
-    beta: NDArray[np.float64] | None,
-    threads: int,
-) -> tuple[float, float]: ...
-def fit_rank_svm(
-    rows: Rows,
-    n_labels: int,
-    positive: Cells,
-    negative: Cells,
-    cost: NDArray[np.float64],
-    bias: float,
-    tol: float,
-    max_iter: int,
-    seed: int,
-    report: Report | None,
-    time_limit: float,
-) -> dict[str, Any]: ...
-def fit_separation(
-    rows: Rows,
-    sets: NDArray[np.uint64],
-    n_labels: int,
-    features: tuple[Any, ...] | NDArray[np.float64] | None,
-    positive: NDArray[np.uint64],
-    negative: NDArray[np.uint64],
-    cost: NDArray[np.float64],
-    bias: float,
-    start: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]] | None,
-    tol: float,
-    max_iter: int,
-    threads: int,
-    seed: int,
-    report: Report | None,
-    time_limit: float,
-) -> dict[str, Any]: ...
+    converged = 0
 
-class SubmodularData:
-    def __init__(
-        self,
-        rows: Rows,
-        n_labels: int,
-        positives: Cells,
-        missing: Cells | None,
-        left_out: NDArray[np.uint8],
-        cost: NDArray[np.float64],
-        pairs: NDArray[np.int32],
-        factor: NDArray[np.float64],
-        bias: float,
-        hamming: bool,
-        paper: bool,
-        node_limit: int,
-    ) -> None: ...
+    max_iter = 1
 
-def fit_submodular(
-    data: SubmodularData,
-    bundle_stride: float | None,
-    start: tuple[Any, ...] | None,
-    keep_planes: bool,
-    certify: bool,
-    tol: float,
-    max_iter: int,
-    threads: int,
-    seed: int,
-    report: Report | None,
-    time_limit: float,
-) -> dict[str, Any]: ...
-def certify_submodular(
-    data: SubmodularData,
-    model: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
-    planes: tuple[Any, ...] | None,
-    threads: int,
-) -> dict[str, Any]: ...
+    time_limit = 2
+
+    stopped = 3
+    """by the callback"""
+
+    hand_over = 4
+    """another solver would finish sooner"""
+
+    imprecise = 5
+    """rounding keeps the gap above the tolerance"""
+
+class Limits:
+    """When a solver stops, and whom it tells."""
+
+    def __init__(self, *, tol: float, max_iter: int, threads: int, seed: int = 0, time_limit: float = float('inf'), report: Callable[[int, float, float | None, float | None], bool] | None = None, passes: int = 0) -> None: ...
+
+    @property
+    def tol(self) -> float: ...
+
+    @property
+    def max_iter(self) -> int: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def passes(self) -> int: ...
+
+    @property
+    def time_limit(self) -> float: ...
+
+    @property
+    def report(self, /) -> Callable[[int, float, float | None, float | None], bool] | None: ...
+
+class FitResult:
+    """How a fit ended, and the bounds of the optimum it found."""
+
+    @property
+    def primal(self) -> float: ...
+
+    @property
+    def dual(self) -> float: ...
+
+    @property
+    def passes(self) -> int: ...
+
+    @property
+    def status(self) -> Status: ...
+
+    @property
+    def oracle_exact(self) -> float: ...
+
+class Cells:
+    """Cells of a sparse 0/1 matrix, row by row."""
+
+    def __init__(self, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_labels: int) -> None: ...
+
+class Labels:
+    """The training labels and what their cells cost."""
+
+    def __init__(self, *, positives: Cells, missing: Cells | None, left_out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], row: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], positive: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], negative: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], cells: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None) -> None: ...
+
+class Rows:
+    pass
+
+@overload
+def dense_rows(x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> Rows: ...
+
+@overload
+def dense_rows(x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> Rows: ...
+
+@overload
+def csr_rows(values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], cols: int) -> Rows: ...
+
+@overload
+def csr_rows(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], cols: int) -> Rows: ...
+
+class LinearPrior:
+    """A prior R on label correlations: R, or factor @ factor.T + diagonal."""
+
+    def __init__(self, *, R: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, factor: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, diagonal: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, root: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, own: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], mild: bool, dsyevd: CapsuleType, weigh: Callable, into_range: Callable, forms: Callable, transposed: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None) -> None: ...
+
+class LinearM3LProblem:
+    """A linear M3L problem."""
+
+    def __init__(self, *, rows: Rows, labels: Labels, bias: float, targets: numpy.typing.NDArray[numpy.float64] | None, prior: LinearPrior | None, eigenbasis: Callable[[], tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.float64]]]) -> None: ...
+
+class LinearM3LFit:
+    """What a linear M3L fit leaves."""
+
+    @property
+    def result(self) -> FitResult: ...
+
+    @property
+    def weights(self) -> NDArray:
+        """labels x (features + 1); the last column holds the intercepts"""
+
+    @property
+    def beta(self) -> NDArray | None:
+        """signed dual variables, where they are kept"""
+
+    @property
+    def newton(self) -> bool:
+        """whether a Newton finish was made"""
+
+def fit_linear_m3l(problem: LinearM3LProblem, limits: Limits, beta: object | None, weights: object | None, after_newton: bool, keep_beta: bool, patience: float | None) -> LinearM3LFit: ...
+
+def newton_may_serve(rows: int, features: int, unit_margins: bool) -> bool: ...
+
+def certify_linear_m3l(problem: LinearM3LProblem, weights: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], beta: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, threads: int) -> tuple[float, float]: ...
+
+class RankSVMFit:
+    """What a ranking SVM leaves."""
+
+    @property
+    def result(self) -> FitResult: ...
+
+    @property
+    def weights(self) -> NDArray:
+        """
+        labels x (features + 1); the last column belongs to the constant feature
+        """
+
+    @property
+    def alpha(self) -> NDArray:
+        """
+        dual variables of the pairs of all rows, negative labels running fastest
+        """
+
+def fit_rank_svm(*, rows: Rows, labels: Labels, bias: float, limits: Limits) -> RankSVMFit: ...
+
+class DualVariables:
+    """Dual variables of calibrated separation, rows x atoms, row by row."""
+
+    def __init__(self, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], atoms: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+    @property
+    def offsets(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]: ...
+
+    @property
+    def atoms(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]: ...
+
+    @property
+    def values(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]: ...
+
+class SetFeatures:
+    """
+    Vectors of label sets under c1 |s & s'| + c2 binom(|s & s'|, 2), in parts.
+    """
+
+    def __init__(self, *, members: Cells, complement: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], pair_rows: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, n_pairs: int, c1: float, c2: float) -> None: ...
+
+    @property
+    def n_pairs(self) -> int:
+        """pairs of labels that lie in some set"""
+
+class SeparationFit:
+    """What a fit of calibrated separation leaves."""
+
+    @property
+    def result(self) -> FitResult: ...
+
+    @property
+    def D(self) -> DualVariables:
+        """dual variables"""
+
+def fit_separation(*, rows: Rows, labels: Labels, sets: Cells, features: SetFeatures | Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias: float, start: DualVariables | None, limits: Limits) -> SeparationFit: ...
+
+def project_signed(values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], signs: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu', writable=False)], cost: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
 def gram_stride(rows: int) -> int: ...
-def gram_matrix_float32(n: int) -> NDArray[np.float32]: ...
-def gram_matrix_float64(n: int) -> NDArray[np.float64]: ...
-def mirror_gram(matrix: NDArray[Any], threads: int) -> None: ...
-def sparse_products(x: Rows, columns: Rows, first: int, last: int, start: int, out: NDArray[Any]) -> None: ...
-def manhattan(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
-def chi2(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
-def additive_chi2(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
-def fit_kernel_m3l_float32(
-    gram: NDArray[Any] | None,
-    compute: Callable[[NDArray[np.int32]], NDArray[Any]] | None,
-    n_rows: int,
-    capacity: int,
-    n_labels: int,
-    positives: Cells,
-    missing: Cells | None,
-    costs: tuple[NDArray[Any] | None, ...],
-    factor: NDArray[Any] | None,
-    targets: NDArray[Any] | None,
-    bias: float,
-    start: NDArray[Any] | None,
-    tol: float,
-    max_iter: int,
-    threads: int,
-    seed: int,
-    report: Report | None,
-    time_limit: float,
-) -> dict[str, Any]: ...
-def project_signed(values: NDArray[np.float64], signs: NDArray[np.int8], cost: NDArray[np.float64]) -> None: ...
-def predict_cut(
-    u: NDArray[np.float64],
-    pairs: NDArray[np.int32],
-    w: NDArray[np.float64],
-    largest: bool,
-    y: NDArray[np.uint8],
-) -> None: ...
-def cut_marginals(
-    u: NDArray[np.float64], pairs: NDArray[np.int32], w: NDArray[np.float64], worth: NDArray[np.float64]
-) -> None: ...
-def f_score_oracle(
-    u: NDArray[np.float64],
-    pairs: NDArray[np.int32],
-    w: NDArray[np.float64],
-    truth: NDArray[np.uint8],
-    tol: float,
-    node_limit: int,
-    group_limit: int,
-    y: NDArray[np.uint8],
-) -> dict[str, Any]: ...
-def paper_oracle(
-    u: NDArray[np.float64],
-    pairs: NDArray[np.int32],
-    w: NDArray[np.float64],
-    truth: NDArray[np.uint8],
-    upwards: bool,
-    certify: bool,
-    y: NDArray[np.uint8],
-) -> dict[str, Any]: ...
-def exhaustive_oracle(
-    u: NDArray[np.float64],
-    pairs: NDArray[np.int32],
-    w: NDArray[np.float64],
-    truth: NDArray[np.uint8],
-    loss: str,
-    tie: float,
-    smallest: NDArray[np.uint8],
-    largest: NDArray[np.uint8],
-) -> NDArray[np.float64]: ...
-def f_score_path(
-    u: NDArray[np.float64],
-    pairs: NDArray[np.int32],
-    w: NDArray[np.float64],
-    truth: NDArray[np.uint8],
-    firm: NDArray[np.uint8],
-    low: float,
-    high: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]: ...
-def fit_kernel_m3l_float64(
-    gram: NDArray[Any] | None,
-    compute: Callable[[NDArray[np.int32]], NDArray[Any]] | None,
-    n_rows: int,
-    capacity: int,
-    n_labels: int,
-    positives: Cells,
-    missing: Cells | None,
-    costs: tuple[NDArray[Any] | None, ...],
-    factor: NDArray[Any] | None,
-    targets: NDArray[Any] | None,
-    bias: float,
-    start: NDArray[Any] | None,
-    tol: float,
-    max_iter: int,
-    threads: int,
-    seed: int,
-    report: Report | None,
-    time_limit: float,
-) -> dict[str, Any]: ...
-def stratify(
-    offsets: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    labels: int,
-    sizes: NDArray[np.int64],
-    shares: NDArray[np.int64],
-    seed: int,
-    shuffle: bool,
-    fold_of_row: NDArray[np.int32],
-) -> None: ...
-def roof_duality(
-    unary: NDArray[np.float64], pairs: NDArray[np.int32], coupling: NDArray[np.float64]
-) -> tuple[NDArray[np.int8], NDArray[np.float64]]: ...
 
-class CliqueInference:
-    def __init__(
-        self,
-        n_labels: int,
-        starts: NDArray[np.int64],
-        members: NDArray[np.int32],
-        method: str,
-        treewidth_limit: int,
-        node_limit: int,
-        iteration_limit: int,
-    ) -> None: ...
-    def maximize(
-        self, scores: NDArray[np.float64], threads: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]: ...
-    def max_marginals(self, scores: NDArray[np.float64], threads: int) -> NDArray[np.float64]: ...
-    def log_partition(
-        self, scores: NDArray[np.float64], threads: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def gram_matrix_float32(n: int) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]: ...
+
+@overload
+def mirror_gram(matrix: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], threads: int) -> None: ...
+
+@overload
+def mirror_gram(matrix: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], threads: int) -> None: ...
+
+@overload
+def sparse_products(x: Rows, columns: Rows, first: int, last: int, start: int, out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def sparse_products(x: Rows, columns: Rows, first: int, last: int, start: int, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def manhattan(a: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def manhattan(a: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def chi2(a: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def chi2(a: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def additive_chi2(a: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def additive_chi2(a: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+def gram_matrix_float64(n: int) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None))]: ...
+
+class KernelM3LFit:
+    """What a kernel M3L fit leaves."""
+
     @property
-    def has_sums(self) -> bool: ...
+    def result(self) -> FitResult: ...
+
     @property
-    def treewidth(self) -> int: ...
+    def beta(self) -> NDArray:
+        """coefficients of the rows, rows x labels"""
+
     @property
-    def components(self) -> list[tuple[list[int], int, str]]: ...
+    def dual_beta(self) -> NDArray:
+        """signed dual variables, rows x labels"""
 
-Floats = NDArray[np.float64]
-Csr = tuple[Floats, NDArray[np.int32], NDArray[np.int64]]
-LabelRows = tuple[NDArray[np.int32], NDArray[np.int64]]
-# The smallest index seen and its line, the largest and its line.
-Extent = tuple[int, int, int, int]
+    @property
+    def intercept(self) -> NDArray:
+        """shifts of the scores, of latent dimensions for a prior"""
 
-class TextError(ValueError): ...
+def fit_kernel_m3l_float32(*, gram: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, compute: object | None, capacity: int, labels: Labels, factor: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, targets: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias: float, start: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, limits: Limits) -> KernelM3LFit: ...
 
-class Kind(Enum):
+def fit_kernel_m3l_float64(*, gram: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, compute: object | None, capacity: int, labels: Labels, factor: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, targets: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias: float, start: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, limits: Limits) -> KernelM3LFit: ...
+
+class KernelCoefficients:
+    def add_to_rows(self, values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], start: int, stop: int, first: int, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+    def add_to_columns(self, values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], start: int, stop: int, first: int, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], at: int) -> None: ...
+
+def kernel_coefficients(starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_rows: int) -> KernelCoefficients: ...
+
+def stratify(offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: int, sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], shares: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, shuffle: bool, fold_of_row: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+class TextError(ValueError):
+    pass
+
+class Kind(enum.Enum):
     number = 0
+
     binary = 1
+
     nominal = 2
+
     other = 3
 
 class Header:
     @property
     def relation(self) -> bytes: ...
+
     @property
     def sparse(self) -> bool: ...
+
     @property
     def attributes(self) -> list[tuple[bytes, Kind, list[bytes], int]]: ...
 
-MOST_FEATURES: int
-MOST_LABELS: int
+MOST_FEATURES: int = 2147483646
+
+MOST_LABELS: int = 16777216
 
 def arff_header(text: bytes, max_bytes: int) -> Header: ...
+
 def csv_header(text: bytes, delimiter: str, max_bytes: int) -> Header: ...
-def arff_rows(
-    text: bytes,
-    header: Header,
-    label_of: NDArray[np.int32],
-    column_of: NDArray[np.int32],
-    columns: int,
-    dense: bool,
-    missing_as_nan: bool,
-    max_bytes: int,
-) -> tuple[Floats | Csr, LabelRows]: ...
-def csv_rows(
-    text: bytes,
-    header: Header,
-    label_of: NDArray[np.int32],
-    column_of: NDArray[np.int32],
-    columns: int,
-    dense: bool,
-    missing_as_nan: bool,
-    max_bytes: int,
-) -> tuple[Floats | Csr, LabelRows]: ...
-def libsvm_rows(text: bytes, max_bytes: int) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
-def xmc_rows(text: bytes, max_bytes: int) -> tuple[Csr, LabelRows, Extent, Extent, int, int]: ...
-def refine_linear_m3l(
-    rows: Rows,
-    n_labels: int,
-    positives: Cells,
-    missing: Cells | None,
-    costs: tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None],
-    factor: tuple[Any, ...] | None,
-    basis: tuple[Any, ...],
-    bias: float,
-    start: NDArray[Any],
-    weights: NDArray[Any] | None,
-    certifier: tuple[Any, Any, Any] | None,
-    weigh: Callable[[NDArray[Any]], NDArray[Any]] | None,
-    passes: int,
-    tol: float,
-    max_iter: int,
-    threads: int,
-    report: Report | None,
-    time_limit: float,
-) -> dict[str, Any]: ...
 
-class CliqueLabels:
-    def __init__(
-        self, positives: Cells, missing: Cells | None, left_out: NDArray[np.uint8], cost: NDArray[np.float64]
-    ) -> None: ...
+def arff_rows(text: bytes, header: Header, label_of: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], column_of: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: int, dense: bool, missing_as_nan: bool, max_bytes: int) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))] | tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]], tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]]: ...
 
-def k_support(a: NDArray[np.float64], budget: int) -> tuple[float, NDArray[np.float64]]: ...
-def fit_cliques(
-    rows: Rows,
-    labels: CliqueLabels,
-    bias: float,
-    subsets: tuple[NDArray[np.int64], NDArray[np.int32]],
-    cliques: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]],
-    budget: int,
-    eta: NDArray[np.float64],
-    inference: CliqueInference,
-    start: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.uint64]] | None,
-    centre: NDArray[np.float64] | None,
-    enough: float,
-    oracle_calls: int,
-    pairwise: bool,
-    fixed_eta: bool,
-    tol: float,
-    max_iter: int,
-    threads: int,
-    seed: int,
-    report: Report | None,
-    time_limit: float,
-) -> dict[str, Any]: ...
-def clique_residuals(
-    labels: CliqueLabels,
-    subsets: tuple[NDArray[np.int64], NDArray[np.int32]],
-    row: NDArray[np.int64],
-    first: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    bits: NDArray[np.uint64],
-    threads: int,
-    out: NDArray[Any],
-) -> None: ...
+def csv_rows(text: bytes, header: Header, label_of: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], column_of: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], columns: int, dense: bool, missing_as_nan: bool, max_bytes: int) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))] | tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]], tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]]: ...
 
-Marks = tuple[NDArray[np.int64], NDArray[np.int64]]
+def libsvm_rows(text: bytes, max_bytes: int) -> tuple[tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]], tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]], tuple[int, int, int, int], tuple[int, int, int, int], int, int]: ...
 
-def cuts(scores: Any, positives: Marks, unknown: Marks | None, weights: NDArray[np.float64]) -> dict[str, Any]: ...
-def best_offset(
-    cells: tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64] | None],
-    positives: Marks,
-    unknown: Marks | None,
-    group_weights: NDArray[np.float64],
-    member_weights: NDArray[np.float64],
-    beta_squared: float,
-    at_least_one: bool,
-) -> tuple[float, float]: ...
-def lines(
-    scores: Any,
-    positives: Marks,
-    unknown: Marks | None,
-    weights: NDArray[np.float64],
-    scale: float,
-    targets: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    precision: NDArray[np.float64],
-    fixed_slope: NDArray[np.uint8],
-    start: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-def best_expected_f(
-    probabilities: NDArray[np.float64], starts: NDArray[np.int64], beta_squared: float
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]: ...
-def label_counts(
-    scores: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    members: NDArray[np.int64],
-    order: NDArray[np.int64],
-    most_neighbours: int,
-) -> NDArray[np.float64]: ...
-def label_partition(
-    scores: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    members: NDArray[np.int64],
-    order: NDArray[np.int64],
-    most_neighbours: int,
-) -> NDArray[np.float64]: ...
+def xmc_rows(text: bytes, max_bytes: int) -> tuple[tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]], tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]], tuple[int, int, int, int], tuple[int, int, int, int], int, int]: ...
+
+def predict_cut(u: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], w: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], largest: bool, y: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+def cut_marginals(u: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], w: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], worth: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+def f_score_path(u: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], w: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], truth: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], firm: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], low: float, high: float) -> tuple[NDArray, NDArray, NDArray, NDArray]: ...
+
+class SubmodularData:
+    def __init__(self, *, rows: object, labels: Labels, pairs: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], factor: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], bias: float, hamming: bool, paper: bool, node_limit: int) -> None: ...
+
+class Planes:
+    """
+    Label sets of the rows and their weights: the dual variables of a submodular fit.
+    """
+
+    def __init__(self, row: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    @property
+    def row(self) -> Annotated[NDArray[numpy.int64], dict(writable=False)]: ...
+
+    @property
+    def weight(self) -> Annotated[NDArray[numpy.float64], dict(writable=False)]: ...
+
+    @property
+    def offsets(self) -> Annotated[NDArray[numpy.int64], dict(writable=False)]: ...
+
+    @property
+    def labels(self) -> Annotated[NDArray[numpy.int32], dict(writable=False)]: ...
+
+    def __reduce__(self) -> tuple: ...
+
+class SubmodularArrays:
+    """The arrays of a submodular model."""
+
+    def __init__(self, coef: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], intercept: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], attraction: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+class SubmodularFit:
+    """What a submodular fit leaves."""
+
+    @property
+    def result(self) -> FitResult: ...
+
+    @property
+    def coef(self) -> NDArray: ...
+
+    @property
+    def intercept(self) -> NDArray: ...
+
+    @property
+    def attraction(self) -> NDArray: ...
+
+    @property
+    def planes(self) -> Planes | None: ...
+
+def fit_submodular(data: SubmodularData, planes: Planes | None, model: SubmodularArrays | None, keep_planes: bool, certify: bool, limits: Limits) -> SubmodularFit: ...
+
+def fit_submodular_bundle(data: SubmodularData, stride: float, limits: Limits) -> SubmodularFit: ...
+
+def certify_submodular(data: SubmodularData, model: SubmodularArrays, planes: Planes | None, threads: int) -> tuple[float, float | None, float]: ...
+
+class LabelSubsets:
+    """Subsets of the labels, one after the other."""
+
+    def __init__(self, n_labels: int, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], members: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+class Component:
+    """A connected component of the label graph."""
+
+    @property
+    def labels(self) -> list[int]: ...
+
+    @property
+    def treewidth(self) -> int: ...
+
+    @property
+    def method(self) -> str: ...
+
+class Labellings:
+    """The best labelling of every row."""
+
+    @property
+    def y(self) -> NDArray:
+        """rows x labels, 0 or 1"""
+
+    @property
+    def value(self) -> NDArray: ...
+
+    @property
+    def bound(self) -> NDArray:
+        """no labelling has more"""
+
+    @property
+    def exact(self) -> NDArray:
+        """whether the labelling is proved to be the best"""
+
+class Sums:
+    """Sums over all labellings of every row."""
+
+    @property
+    def log_partition(self) -> NDArray: ...
+
+    @property
+    def moments(self) -> NDArray:
+        """rows x subsets"""
+
+class CliqueInference:
+    """Inference compiled for a list of label subsets."""
+
+    def __init__(self, subsets: LabelSubsets, *, method: str = 'auto', treewidth_limit: int = 12, node_limit: int = 1000, iteration_limit: int = 500) -> None: ...
+
+    def maximize(self, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], threads: int) -> Labellings: ...
+
+    def max_marginals(self, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], threads: int) -> NDArray: ...
+
+    def sums(self, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], threads: int) -> Sums: ...
+
+    @property
+    def has_sums(self) -> bool: ...
+
+    @property
+    def treewidth(self) -> int: ...
+
+    @property
+    def components(self) -> list[Component]: ...
+
+class LabelBits:
+    """Truth and cost of every row, labels as bits."""
+
+    def __init__(self, labels: Labels) -> None: ...
+
+class Cliques:
+    """
+    The cliques of a model: the positions of their subsets, and r of the norm.
+    """
+
+    def __init__(self, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], members: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], budget: int) -> None: ...
+
+class Atoms:
+    """
+    Distributions over labellings: each belongs to a row and has a weight; the true labelling of a row has the rest.
+    """
+
+    def __init__(self, row: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], bits: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None: ...
+
+    @property
+    def row(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]: ...
+
+    @property
+    def weight(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]: ...
+
+    @property
+    def bits(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)]:
+        """bit k % 64 of word k / 64 is label k"""
+
+    @property
+    def rows(self) -> NDArray:
+        """rows with atoms, each once"""
+
+    def __reduce__(self) -> tuple: ...
+
+class ProximalStep:
+    """Where a proximal step begins, and the gap at which it ends."""
+
+    def __init__(self, centre: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], enough: float) -> None: ...
+
+class CliqueFit:
+    """What the solver of a clique model leaves."""
+
+    @property
+    def result(self) -> FitResult: ...
+
+    @property
+    def weights(self) -> NDArray:
+        """subsets x (features + 1)"""
+
+    @property
+    def eta(self) -> NDArray:
+        """shares of the cliques"""
+
+    @property
+    def atoms(self) -> Atoms:
+        """dual variables"""
+
+def fit_cliques(*, rows: Rows, labels: LabelBits, bias: float, inference: CliqueInference, cliques: Cliques, eta: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Atoms | None, step: ProximalStep | None, limits: Limits) -> CliqueFit: ...
+
+def k_support(a: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], budget: int) -> tuple[float, NDArray]: ...
+
+@overload
+def clique_residuals(*, labels: LabelBits, subsets: LabelSubsets, atoms: Atoms, threads: int, out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def clique_residuals(*, labels: LabelBits, subsets: LabelSubsets, atoms: Atoms, threads: int, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+def cuts(scores: Any, positives: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], unknown: tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None, weights: NDArray[numpy.float64]) -> dict[str, Any]: ...
+
+def best_offset(cells: tuple[NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.int64] | None], positives: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], unknown: tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None, group_weights: NDArray[numpy.float64], member_weights: NDArray[numpy.float64], beta_squared: float, at_least_one: bool) -> tuple[float, float]: ...
+
+def lines(scores: Any, positives: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], unknown: tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None, weights: NDArray[numpy.float64], scale: float, targets: NDArray[numpy.float64], centre: NDArray[numpy.float64], precision: NDArray[numpy.float64], fixed_slope: NDArray[numpy.uint8], start: NDArray[numpy.float64]) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]: ...
+
+def best_expected_f(probabilities: NDArray[numpy.float64], starts: NDArray[numpy.int64], beta_squared: float) -> tuple[NDArray[numpy.uint8], NDArray[numpy.float64]]: ...
+
+def label_counts(scores: NDArray[numpy.float64], starts: NDArray[numpy.int64], members: NDArray[numpy.int64], order: NDArray[numpy.int64], most_neighbours: int) -> NDArray[numpy.float64]: ...
+
+def label_partition(scores: NDArray[numpy.float64], starts: NDArray[numpy.int64], members: NDArray[numpy.int64], order: NDArray[numpy.int64], most_neighbours: int) -> NDArray[numpy.float64]: ...

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.kernels import gram_factor
 
@@ -239,7 +240,10 @@ def _check_weights(degree: int, weights: Sequence[float] | None) -> tuple[float,
         return (1.0 / degree,) * degree
     values = tuple(float(w) for w in weights)
     if len(values) != degree:
-        msg = f"weights has {len(values)} entries for degree={degree}. Give one weight for each power 1, ..., {degree}."
+        msg = (
+            f"label_weights has {len(values)} entries for label_degree={degree}. Give one weight for each power "
+            f"1, ..., {degree}."
+        )
         raise InputError(msg)
     return values
 
@@ -297,11 +301,7 @@ class LabelAtoms:
                 values.data[part] = dense[row, self.sets.indices[part]]
         return sp.csr_array(sp.diags_array(1.0 / self.a) @ values)
 
-    def bits(self) -> NDArray[np.uint64]:
-        """Return the sets as bits, for the native core."""
-        return pack_sets(self.sets)
-
-    def features(self) -> tuple[Any, ...] | NDArray[np.float64] | None:
+    def features(self) -> _core.SetFeatures | NDArray[np.float64] | None:
         """Vectors of the atoms for the native core (core/separation/label_features.hpp)."""
         if self.unit:
             return None
@@ -311,22 +311,20 @@ class LabelAtoms:
         c1, c2 = pair
         complement = _sizes(self.sets) > self.n_labels / 2
         small = _complemented(self.sets, complement)
-        pair_rows, n_pairs = np.zeros(0, dtype=np.int32), 0
+        table, n_pairs = None, 0
         if c2 > 0:
             together = sp.triu(small.T @ small, k=1, format="coo")
             n_pairs = together.nnz
             table = np.full((self.n_labels, self.n_labels), -1, dtype=np.int32)
             table[together.row, together.col] = table[together.col, together.row] = np.arange(n_pairs)
-            pair_rows = table.ravel()
-        return (
-            small.indptr.astype(np.int64),
-            small.indices.astype(np.int32),
-            complement.astype(np.uint8),
-            1.0 / self.a,
-            pair_rows,
-            n_pairs,
-            c1,
-            c2,
+        return _core.SetFeatures(
+            members=_core.Cells(small.indptr.astype(np.int64), small.indices.astype(np.int32), self.n_labels),
+            complement=complement.astype(np.uint8),
+            scale=1.0 / self.a,
+            pair_rows=table,
+            n_pairs=n_pairs,
+            c1=c1,
+            c2=c2,
         )
 
 
@@ -434,7 +432,7 @@ def _check_number(n_atoms: int) -> None:
     if n_atoms > MOST_ATOMS:
         msg = (
             f"This label kernel needs a matrix between all {n_atoms} distinct label sets ({n_atoms**2 * 8 / 2**30:.1f} "
-            f"GiB); at most {MOST_ATOMS} are allowed. Use label_kernel='poly' with degree 1 or 2, or fewer rows."
+            f"GiB); at most {MOST_ATOMS} are allowed. Use label_kernel='poly' with label_degree 1 or 2, or fewer rows."
         )
         raise InputError(msg)
 

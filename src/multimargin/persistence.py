@@ -36,7 +36,7 @@ from . import __version__
 from ._model_contents import fitted_attributes, make_model
 from .errors import ModelFileError
 
-__all__ = ["load", "load_notes", "save"]
+__all__ = ["load", "load_with_notes", "save"]
 
 SIGNATURE = b"\x89multimargin\r\n\x1a\n"
 FORMAT_VERSION = 1
@@ -54,7 +54,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 def storable_classes() -> dict[str, type]:
     """Return the only classes a model file may name, by class name."""
-    from .baselines import OutputKernelLeastSquares, RankSVM
+    from .baselines import REGISTRY as BASELINES
     from .estimators import REGISTRY, Certificate, CliqueCertificate, CliquePath, History
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
@@ -64,8 +64,8 @@ def storable_classes() -> dict[str, type]:
 
     results = (Certificate, CliqueCertificate, CliquePath, History, LabelForm)
     parameters = (LowRankPrior, LabelFrequencies, Polynomial, Cosine, ExpMinusOne, Jaccard)
-    models = (*REGISTRY.values(), ZeroShotClassifier, RankSVM, OutputKernelLeastSquares)
-    return {cls.__name__: cls for cls in (*models, *results, *parameters)}
+    models = [cls for cls in (*REGISTRY.values(), *BASELINES.values()) if cls._storable]
+    return {cls.__name__: cls for cls in (*models, ZeroShotClassifier, *results, *parameters)}
 
 
 def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:
@@ -82,7 +82,7 @@ def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> 
     path : str or path
         The file to write or replace.
     notes : dict, optional
-        Plain values to keep beside the model, such as how its training data was read; see `load_notes`.
+        Plain values to keep beside the model, such as how its training data was read; see `load_with_notes`.
 
     Raises
     ------
@@ -125,11 +125,11 @@ def load(path: PathLike) -> Any:
     ModelFileError
         If the file is missing, foreign, truncated, damaged, of a newer format version, or holds no sound model.
     """
-    return _read(path, lambda reader: reader.model())
+    return load_with_notes(path)[0]
 
 
-def load_notes(path: PathLike) -> dict[str, Any]:
-    """Read the notes that `save` kept beside a model.
+def load_with_notes(path: PathLike) -> tuple[Any, dict[str, Any]]:
+    """Read a model as `load` does, and the notes that `save` kept beside it.
 
     Parameters
     ----------
@@ -138,14 +138,10 @@ def load_notes(path: PathLike) -> dict[str, Any]:
 
     Returns
     -------
-    dict
+    model : estimator of multimargin
+    notes : dict
         Empty if there are none.
     """
-    notes: dict[str, Any] = _read(path, lambda reader: reader.notes())
-    return notes
-
-
-def _read(path: PathLike, part: Callable[[_Reader], Any]) -> Any:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -153,7 +149,8 @@ def _read(path: PathLike, part: Callable[[_Reader], Any]) -> Any:
         raise ModelFileError(msg) from error
     payload = _checked_payload(data, path)
     try:
-        return part(_Reader(payload, storable_classes()))
+        reader = _Reader(payload, storable_classes())
+        return reader.model(), reader.notes()
     except ModelFileError as error:
         msg = f"Cannot load the model file {path}: {error}"
         raise ModelFileError(msg) from error

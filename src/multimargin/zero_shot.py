@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from multimargin import priors, weights
 from multimargin.errors import InputError
-from multimargin.estimators import LinearM3L
+from multimargin.estimators import LinearM3L, MultilabelClassifier
+from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, expect, names
 from multimargin.labels import read_labels
 from multimargin.metrics import (
     harmonic_mean_accuracy,
@@ -146,6 +147,9 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """
 
     _parameters_of_estimator: ClassVar[tuple[str, ...]] = ("prior", "class_weight", "warm_start")
+
+    _optional_attributes: ClassVar[frozenset[str]] = frozenset()
+    """Fitted attributes that a model may lack."""
 
     def __init__(
         self,
@@ -281,6 +285,33 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return _scores(self.estimator_, X, len(self.attribute_names_))
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        """Rules of the fitted attributes, to which model files are held."""
+
+        def estimator(value: Any, sizes: Sizes) -> None:
+            expect(isinstance(value, MultilabelClassifier), "must be a multi-label estimator")
+            expect(hasattr(value, "label_names_"), "must be fitted")
+            expect(len(value.label_names_) == sizes["attributes"], "must have a label for every attribute")
+            expect(value.n_features_in_ == sizes["features"], "must have the features of the model")
+
+        def categories(value: Any, sizes: Sizes) -> None:
+            expect(self.rule in RULES, f"needs a rule of {RULES}; got {self.rule!r}")
+            names("classes")(value, sizes)
+
+        rules: dict[str, Rule] = {
+            "n_features_in_": count(1, "features"),
+            "classes_": categories,
+            "seen_categories_": names("seen"),
+            "attribute_names_": names("attributes"),
+            "estimator_": estimator,
+            "signatures_": array_of("classes attributes", 0, 1, "i1"),
+            "class_probabilities_": array_of("classes", 0.0, 1.0),
+            "attribute_frequencies_": array_of("attributes", 0.0, 1.0),
+        }
+        if self.rule == "dap":
+            rules["calibration_"] = array_of("attributes 2", -LARGEST, LARGEST)
+        return rules
 
     def _fits(self, X: Any, targets: _Signatures, p: NDArray[np.float64]) -> NDArray[np.float64]:
         scores = self.attribute_scores(X)

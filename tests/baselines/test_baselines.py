@@ -98,3 +98,37 @@ def test_rakel_draws_distinct_labelsets_and_takes_constant_labels(problem):
     prediction = model.predict(X)
     assert not prediction[:, 4].any()
     assert prediction[:, 5].all()
+
+
+@pytest.mark.parametrize("baseline", BASELINES, ids=lambda b: type(b).__name__)
+def test_only_a_fit_that_succeeds_changes_the_model(baseline, problem, monkeypatch):
+    X, Y = problem
+    model = clone(baseline).fit(pd.DataFrame(X, columns=list("abcde")), Y)
+    before = dict(vars(model))
+    scores = model._scores(X)
+    with pytest.raises(InputError, match="unknown cells"):
+        model.fit(X[:, :3], np.where(np.arange(4) > 0, Y, np.nan))
+
+    def fails(X, Y):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model), "_fit", lambda self, X, Y: fails(X, Y))
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X[:, :3], Y)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is before[name] for name in before)
+    np.testing.assert_array_equal(model._scores(X), scores)
+    model.fit(X[:, :3], Y)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 3
+
+
+@pytest.mark.parametrize("baseline", BASELINES, ids=lambda b: type(b).__name__)
+def test_score_is_the_share_of_rows_that_are_all_right(baseline, problem):
+    X, Y = problem
+    model = clone(baseline).fit(X, Y)
+    assert model.score(X, Y) == np.mean((model.predict(X) == Y).all(axis=1))
+    labels, scores = model.predict_with_scores(X)
+    np.testing.assert_array_equal(labels, model.predict(X))
+    np.testing.assert_array_equal(scores, model.decision_function(X))

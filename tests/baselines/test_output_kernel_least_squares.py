@@ -18,17 +18,17 @@ def problem(rng):
 def test_scores_are_ridge_regression_whatever_the_polynomial(problem, weights):
     X, Y = problem
     model = OutputKernelLeastSquares(
-        C=5.0, degree=len(weights), weights=weights, rule="paper", fit_intercept=False
+        C=5.0, label_degree=len(weights), label_weights=weights, decision="paper", fit_intercept=False
     ).fit(X, Y)
     ridge = Ridge(alpha=0.2, fit_intercept=False).fit(X, Y).predict(X)
     np.testing.assert_allclose(model.decision_function(X) + 0.5, sum(weights) * ridge, atol=1e-10)
-    model.set_params(rule="ridge").fit(X, Y)
+    model.set_params(decision="ridge").fit(X, Y)
     np.testing.assert_array_equal(model.predict(X), ridge > 0.5)
 
 
 def test_objective_is_that_of_ridge_regression(problem):
     X, Y = problem
-    model = OutputKernelLeastSquares(C=5.0, degree=1, fit_intercept=False).fit(X, Y)
+    model = OutputKernelLeastSquares(C=5.0, label_degree=1, fit_intercept=False).fit(X, Y)
     W = Ridge(alpha=0.2, fit_intercept=False).fit(X, Y).coef_
     value = 0.5 * np.sum(W**2) + 2.5 * np.sum((Y - X @ W.T) ** 2)
     assert model.certificate_.primal == pytest.approx(value)
@@ -37,7 +37,8 @@ def test_objective_is_that_of_ridge_regression(problem):
 
 def test_preimage_is_the_nearest_training_set(problem):
     X, Y = problem
-    model = OutputKernelLeastSquares(C=5.0, weights=(1.0, 1.0), rule="preimage", fit_intercept=False).fit(X, Y)
+    model = OutputKernelLeastSquares(C=5.0, label_weights=(1.0, 1.0), decision="preimage", fit_intercept=False)
+    model.fit(X, Y)
 
     def phi(S):
         pairs = np.stack([S[:, a] * S[:, b] for a in range(4) for b in range(a)], axis=1)
@@ -46,6 +47,7 @@ def test_preimage_is_the_nearest_training_set(problem):
     predicted = Ridge(alpha=0.2, fit_intercept=False).fit(X, phi(Y)).predict(X)
     distance = ((predicted[:, None] - phi(Y)[None]) ** 2).sum(axis=2)
     np.testing.assert_array_equal(model.predict(X), Y[distance.argmin(axis=1)])
+    np.testing.assert_array_equal(model.predict_with_scores(X)[0], model.predict(X))
 
 
 def test_kernels_and_sparse_inputs_agree(problem):
@@ -58,12 +60,12 @@ def test_kernels_and_sparse_inputs_agree(problem):
     np.testing.assert_allclose(a, c)
 
 
-@pytest.mark.parametrize("rule", ["ridge", "paper", "preimage"])
-def test_constant_labels_are_predicted_constant(problem, rule):
+@pytest.mark.parametrize("decision", ["ridge", "paper", "preimage"])
+def test_constant_labels_are_predicted_constant(problem, decision):
     X, Y = problem
     Y = np.column_stack([Y, np.zeros(40, int), np.ones(40, int)])
     with pytest.warns(UserWarning, match="labels 4, 5"):
-        model = OutputKernelLeastSquares(rule=rule).fit(X, Y)
+        model = OutputKernelLeastSquares(decision=decision).fit(X, Y)
     assert not model.predict(3 * X)[:, 4].any()
     assert model.predict(3 * X)[:, 5].all()
 
@@ -74,15 +76,15 @@ def test_unknown_labels_are_refused(problem):
         OutputKernelLeastSquares().fit(X, np.where(Y == 1, np.nan, Y))
 
 
-@pytest.mark.parametrize("rule", ["ridge", "paper", "preimage"])
+@pytest.mark.parametrize("decision", ["ridge", "paper", "preimage"])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e3])
-def test_certificate_is_that_of_the_data(problem, rule, scale):
+def test_certificate_is_that_of_the_data(problem, decision, scale):
     X, Y = problem
     X, weight = scale * X, np.arange(40.0)
-    model = OutputKernelLeastSquares(C=5.0, weights=(1.0, 1.0), rule=rule).fit(X, Y, weight)
+    model = OutputKernelLeastSquares(C=5.0, label_weights=(1.0, 1.0), decision=decision).fit(X, Y, weight)
     assert certify(model, X, Y, weight) == model.certificate_
     Z, cost, T = np.column_stack([X, np.ones(40)])[1:], 5.0 * weight[1:], Y[1:]
-    sets = np.unique(T, axis=0) if rule == "preimage" else np.eye(4)
+    sets = np.unique(T, axis=0) if decision == "preimage" else np.eye(4)
     primal = 0.0
     for s in sets:
         common = T @ s
@@ -96,6 +98,6 @@ def test_certificate_is_that_of_the_data(problem, rule, scale):
 def test_what_cannot_be_solved_is_refused(problem):
     X, Y = problem
     with pytest.raises(InputError, match="must not exceed 1e"):
-        OutputKernelLeastSquares(kernel="poly", kernel_degree=9, gamma=1.0).fit(1e40 * X, Y)
+        OutputKernelLeastSquares(kernel="poly", degree=9, gamma=1.0).fit(1e40 * X, Y)
     with pytest.raises(InputError, match="plus the ridge"):
         OutputKernelLeastSquares(C=1e9).fit(1e9 * X, Y)

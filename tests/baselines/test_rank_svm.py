@@ -38,9 +38,7 @@ def optimum(X, Y, C, bias):
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_certificates_are_those_of_the_data(rng, monkeypatch, container, dtype):
-    kept = []
-    dual = RankProblem.dual
-    monkeypatch.setattr(RankProblem, "dual", lambda self, alpha: kept.append(alpha) or dual(self, alpha))
+    monkeypatch.setattr(RankSVM, "warm_start", True)  # keeps the dual variables
     for case in range(12):
         X, Y = make_problem(rng, int(rng.integers(2, 30)) + 5, 4, int(rng.integers(2, 7)))
         X = container((X * 10 ** rng.uniform(-6, 6)).astype(dtype))
@@ -54,11 +52,12 @@ def test_certificates_are_those_of_the_data(rng, monkeypatch, container, dtype):
             warnings.simplefilter("ignore")
             model.fit(X, Y, weight)
         stated = model.certificate_
-        expected = rank_svm(model, X, Y, model.C * weight, kept[-1])
+        expected = rank_svm(model, X, Y, model.C * weight, model._last.state)
         assert stated.primal == pytest.approx(expected[0], rel=1e-8, abs=expected[2])
         assert stated.dual == pytest.approx(expected[1], rel=1e-8, abs=1e-9 * stated.primal)
         assert stated.gap >= -1e-9 * stated.primal
-        assert certify(model, X, Y, weight).primal == pytest.approx(stated.primal, rel=1e-9)
+        again = certify(model, X, Y, weight)
+        assert (again.primal, again.dual) == pytest.approx((stated.primal, stated.dual), rel=1e-9)
         assert (model.history_.primal[-1], model.history_.dual[-1]) == (stated.primal, stated.dual)
 
 
@@ -175,3 +174,25 @@ def test_constant_labels_and_weights(rng):
     assert model.predict(5 * X)[:, 2].all()
     with pytest.raises(InputError, match="a weight per row"):
         RankSVM().fit(X, Y, sample_weight=np.ones(Y.shape))
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_constant_labels_have_no_part_in_the_ranking(rng, container):
+    X, Y = make_problem(rng, n_labels=5)
+    more = np.column_stack([np.zeros(len(Y), int), Y[:, :2], np.ones(len(Y), int), Y[:, 2:]])
+    a = RankSVM(random_state=0).fit(container(X), Y)
+    with pytest.warns(UserWarning, match="labels 0, 3"):
+        b = RankSVM(random_state=0).fit(container(X), more)
+    np.testing.assert_allclose(b.decision_function(X)[:, [1, 2, 4, 5, 6]], a.decision_function(X), atol=1e-10)
+    assert b.certificate_.primal == pytest.approx(a.certificate_.primal)
+    assert a.n_iter_ == b.n_iter_
+
+
+@pytest.mark.parametrize("n_labels", [2, 129])
+def test_any_number_of_labels(rng, n_labels):
+    X, Y = make_problem(rng, n=40, n_labels=n_labels)
+    Y = np.where(rng.random(Y.shape) < 0.1, np.nan, Y)
+    models = [RankSVM(random_state=0).fit(x, Y) for x in (X, sp.csr_array(X), X.astype(np.float32))]
+    for model in models:
+        assert model.certificate_.converged
+        assert model.certificate_.primal == pytest.approx(models[0].certificate_.primal, rel=2e-3)

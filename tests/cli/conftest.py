@@ -37,8 +37,8 @@ def sample(n: int = 40, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, np.column_stack([X[:, 0] > 0, X[:, 1] - X[:, 2] > 0]).astype(int)
 
 
-def arff(path: Path, X: np.ndarray, Y: np.ndarray) -> None:
-    head = [f"@attribute {name} numeric" for name in FEATURES] + [f"@attribute {name} {{0,1}}" for name in LABELS]
+def arff(path: Path, X: np.ndarray, Y: np.ndarray, labels: tuple[str, ...] = LABELS) -> None:
+    head = [f"@attribute {name} numeric" for name in FEATURES] + [f"@attribute {name} {{0,1}}" for name in labels]
     rows = [",".join(map(str, [*x, *y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
     path.write_text("\n".join(["@relation tiny", *head, "@data", *rows]) + "\n")
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from multimargin.cli import _demo_page, _strips, _strokes
-from multimargin.cli._statistics import Mean, compare
+from multimargin.cli.demo import page, strips, strokes
+from multimargin.cli.demo.means import Mean, compare
 
 Run = Callable[..., Any]
 
@@ -39,9 +39,9 @@ class Checker(HTMLParser):
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the comparison over C and most draws; the rest is the real thing."""
-    monkeypatch.setattr(_strokes, "COSTS", (_strokes.DEFAULT_COST,))
-    monkeypatch.setattr(_strips, "COSTS", (0.1,))
-    monkeypatch.setattr(_strips, "DRAWS", 2)
+    monkeypatch.setattr(strokes, "COSTS", (strokes.DEFAULT_COST,))
+    monkeypatch.setattr(strips, "COSTS", (0.1,))
+    monkeypatch.setattr(strips, "DRAWS", 2)
 
 
 @pytest.mark.usefixtures("short")
@@ -49,14 +49,14 @@ def test_demo_writes_a_page_that_stands_alone(tmp_path: Path, run: Run) -> None:
     result = run("demo", "--out", tmp_path / "new" / "folder", "--json")
     assert (result.code, result.errors) == (0, [])
     answer = json.loads(result.out)
-    page = Path(answer["page"]).read_text(encoding="utf-8")
+    document = Path(answer["page"]).read_text(encoding="utf-8")
     checker = Checker()
-    checker.feed(page)
+    checker.feed(document)
     checker.close()
     assert checker.open == []
     assert all(reference.startswith("data:image/png;base64,") for reference in checker.references)
-    assert "url(" not in page
-    assert "@import" not in page
+    assert "url(" not in document
+    assert "@import" not in document
     text = " ".join(checker.text)
     for part in ("strokes", "strips"):
         assert all(finding in text for finding in answer[part]["findings"])
@@ -72,17 +72,17 @@ def test_demo_for_people_names_the_page(tmp_path: Path, run: Run) -> None:
 
 @pytest.mark.usefixtures("short")
 def test_demo_measures_what_its_models_predict() -> None:
-    strokes = _strokes.run_strokes(lambda step: None)
-    for split in strokes.splits:
-        rows = np.isin(strokes.data.digit, split.unseen)
+    measured = strokes.run_strokes(lambda step: None)
+    for split in measured.splits:
+        rows = np.isin(measured.data.digit, split.unseen)
         for method, model in split.models.items():
-            wrong = (model.predict(strokes.data.X[rows]) != strokes.data.Y[rows]).mean()
-            assert split.errors[method, _strokes.DEFAULT_COST] == pytest.approx(wrong)
+            wrong = (model.predict(measured.data.X[rows]) != measured.data.Y[rows]).mean()
+            assert split.errors[method, strokes.DEFAULT_COST] == pytest.approx(wrong)
             assert model[-1].certificate_.converged
 
 
 def test_the_code_on_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(_demo_page.CODE, {})
+    exec(page.CODE, {})
     assert "converged=True" in capsys.readouterr().out
 
 

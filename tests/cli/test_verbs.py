@@ -2,33 +2,50 @@
 
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from scipy import sparse
 from typer.testing import CliRunner
 
-from multimargin import datasets, metrics, persistence
-from multimargin.cli._app import app
+from multimargin import cli, datasets, metrics, persistence
+from multimargin.cli._app import VERBS, make_app
 from multimargin.cli._output import _share_closed
 from multimargin.errors import FitError
 from multimargin.estimators import REGISTRY, LinearM3L
 
-from .conftest import FEATURES, LABELS, csv, libsvm, sample
+from .conftest import FEATURES, LABELS, arff, csv, libsvm, sample
 
 Run = Callable[..., Any]
-VERBS = ("demo", "fit", "predict", "evaluate", "datasets")
+
+
+def test_every_file_without_an_underscore_is_a_verb() -> None:
+    assert set(VERBS) == {module.name for module in pkgutil.iter_modules(cli.__path__) if module.name[0] != "_"}
+
+
+def test_a_new_verb_is_one_entry(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def greet(name: str, twice: bool = False) -> None:
+        typer.echo(f"Hello, {name}!" * (1 + twice))
+
+    monkeypatch.setitem(VERBS, "greet", SimpleNamespace(HELP="Greet someone.", run=greet))
+    assert run("greet", "Ada", "--twice").out == "Hello, Ada!Hello, Ada!\n"
+    result = run("greet")
+    assert (result.code, len(result.errors)) == (2, 1)
+    assert "Greet someone." in run("--help").out
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_has_an_example(verb: str) -> None:
-    result = CliRunner().invoke(app, [verb, "--help"])
+    result = CliRunner().invoke(make_app(), [verb, "--help"])
     assert result.exit_code == 0
     assert "Example" in result.output
     assert f"multimargin {verb}" in result.output
@@ -201,6 +218,58 @@ def test_predict_needs_no_labels_in_the_file(folder: Path, run: Run) -> None:
     with_labels, without = run("predict", "m.mm", "test.csv"), run("predict", "m.mm", "new.csv")
     assert without.code == 0
     assert without.out == with_labels.out
+
+
+@pytest.mark.parametrize("words", [("evaluate",), ("predict",), ("predict", "--scores")])
+def test_files_are_read_once_and_rows_scored_once(
+    model: Path, run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    read: list[str] = []
+    scored: list[int] = []
+    bytes_of, scores_of = Path.read_bytes, LinearM3L._scores
+
+    def read_bytes(path: Path) -> bytes:
+        read.append(path.name)
+        return bytes_of(path)
+
+    def scores(self: LinearM3L, X: Any) -> Any:
+        scored.append(X.shape[0])
+        return scores_of(self, X)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    monkeypatch.setattr(LinearM3L, "_scores", scores)
+    verb, *options = words
+    assert run(verb, model, "test.arff", *options).code == 0
+    assert read.count(model.name) == 1
+    assert sum(scored) == len(sample(seed=1)[0])
+
+
+def test_a_file_without_labels_is_parsed_once(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("fit", "train.csv", "--labels", "sea,sun", "--out", "m.mm")
+    csv(folder / "new.csv", sample(seed=1)[0], None)
+    calls: list[Any] = []
+    read = datasets.read
+    monkeypatch.setattr(datasets, "read", lambda *path, **options: calls.append(path) or read(*path, **options))
+    assert run("predict", "m.mm", "new.csv").code == 0
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("ending", ["csv", "arff", "npz"])
+def test_a_file_of_another_kind_needs_no_labels_either(folder: Path, run: Run, ending: str) -> None:
+    run("fit", "train.svm", "--out", "m.mm")
+    X, _ = sample(seed=1)
+    if ending == "csv":
+        csv(folder / "new.csv", X, None)
+    elif ending == "arff":
+        arff(folder / "new.arff", X, np.zeros((len(X), 0)), labels=())
+    else:
+        np.savez("new.npz", X=X)
+    with_labels, without = run("predict", "m.mm", "test.svm"), run("predict", "m.mm", f"new.{ending}")
+    assert (without.code, without.errors) == (0, [])
+    assert without.out == with_labels.out
+    evaluated = run("evaluate", "m.mm", f"new.{ending}")
+    assert evaluated.code == 2
+    assert len(evaluated.errors) == 1
 
 
 def test_predict_remembers_the_width_of_a_sparse_file(folder: Path, run: Run) -> None:

@@ -7,42 +7,64 @@ import scipy.sparse as sp
 from multimargin import CliqueClassifier, KernelM3L, LinearM3L, SubmodularClassifier, _core
 from multimargin.errors import InputError
 
+ROWS = np.array([0, 1, 2, 3]), np.zeros(3, np.int32)
 
-def test_an_array_of_another_type_is_refused_not_copied():
-    rows = _core.dense_rows(np.ones((3, 2)))
-    cells = np.array([0, 1, 2, 3]), np.zeros(3, np.int32)
-    options = {
-        "rows": rows,
-        "n_labels": 1,
-        "positives": cells,
+
+def certify(**changes):
+    """Bounds of three rows of ones with one positive label each, at weights 0, but for what is changed."""
+    given = {
+        "positives": ROWS,
         "missing": None,
-        "bias": 1.0,
+        "left_out": np.zeros(1, np.uint8),
+        "row": np.ones(3),
+        "positive": np.ones(1),
+        "negative": np.ones(1),
+        "cells": None,
         "weights": np.zeros((1, 3)),
         "beta": None,
-        "threads": 1,
+        "targets": None,
+        **changes,
     }
-    costs = np.ones(3), np.ones(1), np.ones(1), None
-    assert _core.certify_linear_m3l(certifier=(costs, None, None), **options) == (3.0, 0.0)
+    weights, beta, targets = (given.pop(name) for name in ("weights", "beta", "targets"))
+    for name in ("positives", "missing"):
+        given[name] = None if given[name] is None else _core.Cells(*given[name], 1)
+    problem = _core.LinearM3LProblem(
+        rows=_core.dense_rows(np.ones((3, 2))),
+        labels=_core.Labels(**given),
+        bias=1.0,
+        targets=targets,
+        prior=None,
+        eigenbasis=lambda: None,
+    )
+    return _core.certify_linear_m3l(problem, weights, beta, 1)
+
+
+def test_an_array_of_another_type_is_refused_not_copied():
+    assert certify() == (3.0, 0.0)
     for wrong in (
-        {"certifier": ((np.ones(3, np.float32), *costs[1:]), None, None)},
-        {"positives": (cells[0], cells[1].astype(np.int64))},
-        {"weights": np.asfortranarray(np.zeros((2, 3)))[:1]},
+        {"row": np.ones(3, np.float32)},
+        {"positives": (ROWS[0], ROWS[1].astype(np.int64))},
+        {"weights": np.asfortranarray(np.zeros((2, 6)))[:1, ::2]},
         {"weights": np.zeros((1, 3), np.float32)},
         {"beta": np.zeros(3)},
+        {"targets": np.ones((3, 1), np.float32)},
     ):
-        with pytest.raises(TypeError, match="another type, layout or number of dimensions"):
-            _core.certify_linear_m3l(**{"certifier": (costs, None, None), **options, **wrong})
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            certify(**wrong)
     for wrong in (
         {"weights": np.zeros((2, 3))},
         {"beta": np.zeros((2, 1))},
-        {"certifier": ((np.ones(2), *costs[1:]), None, None)},
-        {"positives": (np.array([0, 1, 2, 4]), cells[1])},
-        {"positives": (np.array([0, 2, 1, 3]), cells[1])},
-        {"positives": (cells[0], np.array([0, 1, 0], np.int32))},
-        {"missing": (cells[0], np.array([0, -1, 0], np.int32))},
+        {"targets": np.zeros((3, 2))},
+        {"row": np.ones(2)},
+        {"left_out": np.zeros(2, np.uint8)},
+        {"cells": np.ones((3, 2))},
+        {"positives": (np.array([0, 1, 2, 4]), ROWS[1])},
+        {"positives": (np.array([0, 2, 1, 3]), ROWS[1])},
+        {"positives": (ROWS[0], np.array([0, 1, 0], np.int32))},
+        {"missing": (ROWS[0], np.array([0, -1, 0], np.int32))},
     ):
-        with pytest.raises(ValueError, match="fit|shape|range"):
-            _core.certify_linear_m3l(**{"certifier": (costs, None, None), **options, **wrong})
+        with pytest.raises(ValueError, match="fit|rise|range"):
+            certify(**wrong)
 
 
 def broken_matrices():

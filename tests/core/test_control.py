@@ -10,30 +10,30 @@ from multimargin import _core
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_ctrl_c_leaves_native_code_at_once(threads):
-    rehearsal = f"_core.rehearse(60.0, {threads}, -1, None, float('inf'))"
+    rehearsal = f"_core.testing.rehearse(60.0, {threads}, -1, None, float('inf'))"
     assert_answers_ctrl_c(rehearsal, setup="from multimargin import _core")
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_time_limit_stops_inside_a_pass(threads):
-    assert _core.rehearse(60.0, threads, -1, None, 0.05) == 1
+    assert _core.testing.rehearse(60.0, threads, -1, None, 0.05) == 1
 
 
 def test_callback_stops_and_its_errors_pass_through():
-    assert _core.rehearse(0.5, 1, -1, lambda *_: True, float("inf")) == 1
+    assert _core.testing.rehearse(0.5, 1, -1, lambda *_: True, float("inf")) == 1
 
     def fail(*_):
         msg = "from the callback"
         raise RuntimeError(msg)
 
     with pytest.raises(RuntimeError, match="from the callback"):
-        _core.rehearse(0.1, 2, -1, fail, float("inf"))
+        _core.testing.rehearse(0.1, 2, -1, fail, float("inf"))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_an_exception_in_a_task_is_rethrown(threads):
     with pytest.raises(ValueError, match="task 1 failed"):
-        _core.rehearse(60.0, threads, 1, None, float("inf"))
+        _core.testing.rehearse(60.0, threads, 1, None, float("inf"))
 
 
 def test_other_python_threads_run_meanwhile():
@@ -48,7 +48,7 @@ def test_other_python_threads_run_meanwhile():
 
     worker = threading.Thread(target=work)
     worker.start()
-    _core.rehearse(0.3, 1, -1, None, float("inf"))
+    _core.testing.rehearse(0.3, 1, -1, None, float("inf"))
     done.set()
     worker.join()
     assert count > 100

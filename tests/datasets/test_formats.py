@@ -4,6 +4,7 @@ import gzip
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import issparse
 
@@ -399,3 +400,47 @@ def test_wrong_arguments_are_told(put, tmp_path):
     ]:
         with pytest.raises(InputError, match=message):
             call()
+
+
+def unlabelled(folder, ending, label_names=()):
+    """Write two rows with the features x and y, and with these labels."""
+    columns = {"x": [0.5, 1.5], "y": [2.0, 3.0], **{name: [1, 0] for name in label_names}}
+    path = folder / f"new.{ending}"
+    rows = "\n".join(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))
+    if ending == "csv":
+        path.write_text(f"{','.join(columns)}\n{rows}\n")
+    elif ending == "arff":
+        attributes = "\n".join(f"@attribute {name} numeric" for name in columns)
+        path.write_text(f"@relation new\n{attributes}\n@data\n{rows}\n")
+    else:
+        pd.DataFrame(columns).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "arff", "parquet"])
+@pytest.mark.parametrize("labels", [["sea", "sun"], None])
+def test_a_file_without_label_columns_is_features_only_if_allowed(tmp_path, ending, labels):
+    path = unlabelled(tmp_path, ending)
+    with pytest.raises(InputError):
+        datasets.read(path, labels=labels)
+    data = datasets.read(path, labels=labels, need_labels=False)
+    np.testing.assert_array_equal(data.X, [[0.5, 2.0], [1.5, 3.0]])
+    assert data.Y.shape == (2, 0)
+    assert data.label_names == ()
+
+
+@pytest.mark.parametrize("ending", ["csv", "arff", "parquet"])
+def test_label_columns_that_are_there_are_labels_all_the_same(tmp_path, ending):
+    path = unlabelled(tmp_path, ending, ["sea", "sun"])
+    data = datasets.read(path, labels=["sun", "sea"], need_labels=False)
+    assert (data.X.shape, data.label_names) == ((2, 2), ("sun", "sea"))
+    with pytest.raises(FileFormatError, match="no column 'sky'"):
+        datasets.read(path, labels=["sea", "sky"], need_labels=False)
+
+
+def test_an_archive_without_labels_is_features_only_if_allowed(tmp_path):
+    np.savez(tmp_path / "new.npz", X=np.eye(3))
+    with pytest.raises(FileFormatError):
+        datasets.read(tmp_path / "new.npz")
+    data = datasets.read(tmp_path / "new.npz", labels=["sea", "sun"], need_labels=False)
+    assert (data.X.shape, data.Y.shape, data.label_names) == ((3, 3), (3, 0), ())

@@ -2,6 +2,7 @@
 
 import warnings
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,12 +10,12 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
-from multimargin import CliqueClassifier, certify
+from multimargin import CliqueClassifier, _core, certify
 from multimargin.datasets import make_clique_labels
-from multimargin.estimators import _clique_frank_wolfe, cliques
-from multimargin.estimators._clique_certifier import CliqueCertifier
-from multimargin.estimators._clique_data import CliqueData
-from multimargin.estimators._clique_short_rows import RowCutter
+from multimargin.estimators.cliques import classifier, training
+from multimargin.estimators.cliques.certifier import CliqueCertifier
+from multimargin.estimators.cliques.data import CliqueData
+from multimargin.estimators.cliques.short_rows import RowCutter
 
 
 class Enumeration:
@@ -140,7 +141,7 @@ def random_problem(seed):
     weight = rng.integers(0, 4, size=n) * rng.random() + 1e-3 * (np.arange(n) < 2) if rng.random() < 0.5 else None
     X = X.astype([np.float64, np.float32][rng.integers(2)])
     X = sp.csr_array(X) if rng.random() < 0.4 else X
-    graph = ["learned", "chow-liu", "full", "none", "list"][seed % 5] if K > 1 else "none"
+    graph = ["learned", "chow-liu", "full", None, "list"][seed % 5] if K > 1 else None
     if graph == "list":
         graph = [(0, 1), (1, 2), (0, 1, 2)][: 1 if K == 2 else 3]
     options = {"graph": graph, "C": 10.0 ** rng.uniform(-4, 4), "budget": int(rng.integers(1, 4)), "random_state": 0}
@@ -166,7 +167,7 @@ def test_the_hinge_certificate_equals_enumeration(seed):
     truth = Enumeration(model, X, Y, weight)
     learned = model.graph == "learned"
     budget = model.budget if learned else max(len(model.cliques_), 1)
-    atoms = model._last[1].start
+    atoms = model._last.state.atoms
     primal, dual = truth.primal(model, budget), truth.dual(atoms, model.cliques_, budget)
     assert certificate.primal == pytest.approx(primal, rel=1e-9)
     assert certificate.dual == pytest.approx(dual, rel=1e-9)
@@ -205,29 +206,30 @@ def small():
 
 def test_what_the_solver_claims_does_not_count(small, monkeypatch):
     """A solver that stops at once and says that it is done: the certifier sends it on until it is."""
-    native = cliques._core.fit_cliques
+    native = _core.fit_cliques
     calls = []
 
     def boasting(**options):
-        calls.append(options["tol"])
-        result = native(**{**options, "max_iter": 2})
-        return {**result, "primal": 1.0, "dual": 1.0, "status": "converged"}
+        calls.append(options)
+        found = native(**{**options, "limits": _core.Limits(tol=1e-9, max_iter=2, threads=1)})
+        result = SimpleNamespace(primal=1.0, dual=1.0, passes=2 * len(calls), status=_core.Status.converged)
+        return SimpleNamespace(result=result, weights=found.weights, eta=found.eta, atoms=found.atoms)
 
-    honest = CliqueClassifier(graph="full", C=0.01, random_state=0).fit(*small)
-    monkeypatch.setattr(_clique_frank_wolfe._core, "fit_cliques", boasting)
-    model = CliqueClassifier(graph="full", C=0.01, random_state=0).fit(*small)
+    honest = CliqueClassifier(graph="full", C=0.01, tol=0.01, random_state=0).fit(*small)
+    monkeypatch.setattr(_core, "fit_cliques", boasting)
+    model = CliqueClassifier(graph="full", C=0.01, tol=0.01, random_state=0).fit(*small)
     assert len(calls) > 1
     assert model.certificate_.converged
     assert model.certificate_.primal == pytest.approx(honest.certificate_.primal, rel=0.01)
     with pytest.warns(ConvergenceWarning, match="relative duality gap"):  # within a bounded number of corrections
         model.set_params(C=0.3, tol=1e-6).fit(*small)
-    assert len(calls) <= 2 + 2 * cliques.MOST_CORRECTIONS + 2
+    assert len(calls) <= 2 + 2 * training.MOST_CORRECTIONS + 2
 
 
 # Scale
 
 
-@pytest.mark.parametrize("graph", ["none", "chow-liu", "learned"])
+@pytest.mark.parametrize("graph", [None, "chow-liu", "learned"])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_unscaled_columns_converge(small, graph, kind):
     """Features from 0.01 to 100 times their size, C |x|^2 of some 1e4 to 1e5."""
@@ -240,7 +242,7 @@ def test_unscaled_columns_converge(small, graph, kind):
     assert model.n_iter_ < 2500
     # The same problem, solved with the intercept as a feature and features in another order
     order = rng.permutation(X.shape[1] + 1)
-    other = CliqueClassifier(C=10.0, graph=model.cliques_ or "none", fit_intercept=False, random_state=1, tol=1e-3)
+    other = CliqueClassifier(C=10.0, graph=model.cliques_, fit_intercept=False, random_state=1, tol=1e-3)
     other.fit(np.column_stack([X, np.ones(len(X))])[:, order], Y)
     if graph != "learned" or len(model.cliques_) <= model.budget:
         assert other.certificate_.dual <= model.certificate_.primal
@@ -250,8 +252,8 @@ def test_unscaled_columns_converge(small, graph, kind):
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_short_rows_are_those_of_the_proximal_problem(small, kind):
     X, Y = small
-    problem = CliqueClassifier(C=3.0)._problem(kind(X), Y, np.arange(len(X)), reset=True)
-    short = RowCutter(CliqueData.of(problem, 2.0)).cut(0.1)
+    problem = CliqueClassifier(C=3.0)._problem(kind(X), Y, np.arange(len(X)))
+    short = RowCutter(CliqueData(problem, 2.0)).cut(0.1)
     rows = np.column_stack([X, np.full(len(X), 2.0)])
     Q = (rows.T * 3.0 * np.arange(len(X))) @ rows / (0.1 * len(X))
     if kind is sp.csr_array:
@@ -264,7 +266,7 @@ def test_short_rows_are_those_of_the_proximal_problem(small, kind):
 def test_features_twice_and_too_large(small):
     """1 + Q has directions that rounding would make negative."""
     X, Y = small
-    model = quietly(CliqueClassifier(graph="none", max_iter=30), np.column_stack([X, X, 0 * X]) * 1e9, Y)
+    model = quietly(CliqueClassifier(graph=None, max_iter=30), np.column_stack([X, X, 0 * X]) * 1e9, Y)
     assert 0 < model.certificate_.dual <= model.certificate_.primal < np.inf
 
 
@@ -326,8 +328,8 @@ def interrupted_fits(model, data, monkeypatch):
         passes.clear()
         yield model.set_params(callback=at(number))
     model.set_params(callback=None)
-    owners = {"hinge": CliqueCertifier, "dual": CliqueCertifier, "softmax": CliqueCertifier}
-    owners |= {"_describe": CliqueClassifier, "ending_with": cliques}
+    owners = {"bounds": CliqueCertifier, "dual": CliqueCertifier}
+    owners |= {"_certificate": CliqueClassifier, "fitted_attributes": classifier}
     for name, owner in owners.items():
 
         def interrupt(*arguments, **options):

@@ -1,20 +1,24 @@
 """CliqueClassifier against cvxpy, enumeration and identities."""
 
+import pickle
 from itertools import combinations, product
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from multimargin import CliqueClassifier, _core
+from multimargin import CliqueClassifier, _core, certify
 from multimargin.datasets import make_clique_labels
 from multimargin.errors import InputError
-from multimargin.estimators._clique_data import CliqueData
-from multimargin.estimators._clique_graph import CliqueGraph, candidate_cliques
-from multimargin.estimators._clique_scores import AtomResiduals, Atoms, clique_scores
+from multimargin.estimators.cliques.data import CliqueData
+from multimargin.estimators.cliques.graph import CliqueGraph, candidate_cliques
+from multimargin.estimators.cliques.scores import AtomResiduals, clique_scores
+from multimargin.estimators.cliques.solution import Solution
+from multimargin.estimators.contract import MultilabelClassifier
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
 EXACT = {"tol": 1e-8, "max_iter": 100_000, "random_state": 0}
@@ -83,7 +87,7 @@ def test_given_graph_equals_cvxpy(tiny, cliques):
 
 def test_without_cliques_it_is_one_linear_svm_per_label(small):
     X, Y = small
-    model = CliqueClassifier(C=0.5, graph="none", **EXACT).fit(X, Y)
+    model = CliqueClassifier(C=0.5, graph=None, **EXACT).fit(X, Y)
     for k in range(Y.shape[1]):
         svm = LinearSVC(C=1.0, loss="hinge", tol=1e-9, max_iter=10**6, random_state=0).fit(X, Y[:, k])
         np.testing.assert_allclose(model.coef_[k], svm.coef_[0], atol=2e-3)
@@ -107,7 +111,7 @@ def test_labels_in_another_order_give_the_same_model(small, rng):
     np.testing.assert_allclose(b.decision_function(X), a.decision_function(X)[:, order], atol=1e-3)
 
 
-@pytest.mark.parametrize("options", [{}, {"features": "parity"}, {"max_order": 3}, {"budget": 1, "graph": "learned"}])
+@pytest.mark.parametrize("options", [{}, {"max_order": 3}, {"budget": 1, "graph": "learned"}])
 def test_dense_sparse_and_single_precision_agree(small, options):
     X, Y = small
     models = [
@@ -155,12 +159,12 @@ def atoms_of(rng, Y, each=2):
     labellings = rng.integers(0, 2, size=(n * each, K))
     bits = (labellings << np.arange(K)).sum(axis=1).astype(np.uint64)[:, None]
     weight = rng.random(n * each) / (2 * each)
-    return labellings, Atoms(np.repeat(np.arange(n), each), weight, bits)
+    return labellings, _core.Atoms(np.repeat(np.arange(n), each), weight, bits)
 
 
 def data_of(X, Y, cost):
     model = CliqueClassifier(C=cost)
-    return CliqueData.of(model._problem(X, Y, None, reset=True), 0.0)
+    return CliqueData(model._problem(X, Y, None), 0.0)
 
 
 def test_scores_are_norms_of_indicator_weights(rng):
@@ -170,7 +174,7 @@ def test_scores_are_norms_of_indicator_weights(rng):
     labellings, atoms = atoms_of(rng, Y)
     data = data_of(X, Y, 0.3)
     cliques = [(0, 1), (1, 3), (0, 2, 3), (0, 1, 2, 3)]
-    found, _, _ = clique_scores(data, AtomResiduals(atoms, data, np.float64), cliques, False)
+    found, _, _ = clique_scores(data, AtomResiduals(atoms, data, np.float64), cliques)
     for clique, value in zip(cliques, found, strict=True):
         gradient = {s: np.zeros(3) for s in product([0, 1], repeat=len(clique))}
         for row, weight, y in zip(atoms.row, atoms.weight, labellings, strict=True):
@@ -183,7 +187,7 @@ def test_complements_are_blind_to_pairs(rng):
     """All mass on the complement of the truth, the printed start, says nothing about any pair of labels."""
     Y = rng.integers(0, 2, size=(20, 4))
     bits = ((1 - Y) << np.arange(4)).sum(axis=1).astype(np.uint64)[:, None]
-    atoms = Atoms(np.arange(20), np.ones(20), bits)
+    atoms = _core.Atoms(np.arange(20), np.ones(20), bits)
     residuals = AtomResiduals(atoms, data_of(rng.normal(size=(20, 3)), Y, 1.0), np.float64)
     R = residuals.panel([(0,), (0, 1), (0, 1, 2)])
     assert np.all(np.abs(R[:, 0]) == 2)
@@ -321,6 +325,92 @@ def test_warm_start_continues_with_its_cliques(small):
         warm.fit(X[:50], Y[:50])
 
 
+def test_a_warm_start_keeps_the_weights_of_the_cliques_it_keeps(small):
+    X, Y = small
+    model = CliqueClassifier(graph="full", warm_start=True, random_state=0).fit(X, Y)
+    last = model._last.state
+    kept = last.largest(2)
+    graph = last.graph.with_cliques(kept)
+    eta = np.array([0.5, 1.0])
+    start = Solution.start(graph, eta, last, X.shape[1] + 1)
+    before, after = last.graph.kappa(last.eta), graph.kappa(eta)
+    assert len(start.weights) == 5 + 2
+    for subset in graph.subsets:
+        old, new = last.graph.positions[subset], graph.positions[subset]
+        np.testing.assert_allclose(start.weights[new] / after[new], last.weights[old] / before[old], rtol=1e-12)
+
+
+def test_a_warm_start_with_other_features_finds_the_same_optimum(small):
+    X, Y = small
+    options = {"graph": "full", "tol": 1e-5, "max_iter": 50_000, "random_state": 0}
+    model = CliqueClassifier(warm_start=True, **options).fit(X, Y)
+    other = np.column_stack([X, X[:, 0] * X[:, 1]])
+    warm = model.fit(other, Y).certificate_
+    cold = CliqueClassifier(**options).fit(other, Y).certificate_
+    assert warm.converged
+    assert max(warm.dual, cold.dual) <= min(warm.primal, cold.primal) * (1 + 1e-9)
+
+
+def test_a_model_that_can_be_continued_can_be_pickled(small):
+    X, Y = small
+    model = CliqueClassifier(graph="full", warm_start=True, random_state=0).fit(X, Y)
+    copy = pickle.loads(pickle.dumps(model))
+    assert certify(copy, X, Y) == certify(model, X, Y)
+    assert copy.fit(X, Y).n_iter_ == model.fit(X, Y).n_iter_
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"graph": "full"},
+        {"graph": "chow-liu", "loss": "softmax-margin"},
+        {"stopping": "limit", "max_cliques": 4, "batch": 2},
+        {"stopping": "validation"},
+        {"stopping": "gap"},
+    ],
+)
+def test_inference_is_compiled_once_for_every_graph(small, options, monkeypatch):
+    native, graphs = _core.CliqueInference, []
+
+    def compiling(subsets, **settings):
+        graphs.append(None)
+        return native(subsets, **settings)
+
+    monkeypatch.setattr(_core, "CliqueInference", compiling)
+    model = CliqueClassifier(C=0.1, prune=0.0, tol=0.01, random_state=0, **options).fit(*small)
+    grown = 1 if model.path_ is None else len(set(model.path_.n_cliques.tolist()))
+    assert len(graphs) == grown
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        ({"eta": np.ones(3)}, "do not fit the label subsets or the shares"),
+        ({"cliques": [(9,)]}, "do not fit the label subsets or the shares"),
+        ({"atoms": (np.array([99]), np.ones(1), np.zeros((1, 1), np.uint64))}, "atoms do not fit the labels"),
+        ({"atoms": (np.array([0]), np.ones(1), np.zeros((1, 2), np.uint64))}, "atoms do not fit the labels"),
+        ({"atoms": (np.array([1, 0]), np.ones(2), np.zeros((2, 1), np.uint64))}, "in the order of the rows"),
+        ({"centre": np.zeros((3, 2))}, "one row per subset"),
+    ],
+)
+def test_the_native_solver_refuses_what_does_not_fit(tiny, spoil, message):
+    data = data_of(*tiny, 1.0)
+    graph = CliqueGraph(3, ((0, 1),))
+    members = np.array(spoil.get("cliques", [(0, 1, 3)]), dtype=np.int32)[0]
+    with pytest.raises(ValueError, match=message):
+        _core.fit_cliques(
+            rows=data.problem.rows,
+            labels=data.bits,
+            bias=0.0,
+            inference=graph.inference,
+            cliques=_core.Cliques(np.array([0, len(members)]), members, np.array([0.25]), 1),
+            eta=spoil.get("eta", np.ones(1)),
+            start=_core.Atoms(*spoil["atoms"]) if "atoms" in spoil else None,
+            step=_core.ProximalStep(spoil["centre"], 1.0) if "centre" in spoil else None,
+            limits=_core.Limits(tol=0.1, max_iter=1, threads=1),
+        )
+
+
 # Predictions
 
 
@@ -331,7 +421,7 @@ def test_predictions_are_the_best_of_all_labellings(small, inference):
     signs = np.array(list(product([-1.0, 1.0], repeat=5)))
     characters = np.column_stack([signs[:, list(t)].prod(axis=1) for t in model.subsets_])
     scores = (X @ model.subset_coef_.T + model.subset_intercept_) @ characters.T
-    prediction, exact = model.predict(X, return_exact=True)
+    prediction, exact = model.predict_exact(X)
     best = (signs[scores.argmax(axis=1)] > 0).astype(int)
     np.testing.assert_array_equal(prediction[exact], best[exact])
     np.testing.assert_array_equal(prediction, model.predict(X))
@@ -341,6 +431,17 @@ def test_predictions_are_the_best_of_all_labellings(small, inference):
         for k in range(5):
             difference = scores[:, present[:, k]].max(axis=1) - scores[:, ~present[:, k]].max(axis=1)
             np.testing.assert_allclose(model.decision_function(X)[:, k], difference, atol=1e-9)
+
+
+def test_predictions_have_the_form_of_the_labels_and_one_signature(small):
+    X, Y = small
+    frame = pd.DataFrame(Y, columns=list("abcde"), index=range(100, 250))
+    model = CliqueClassifier(graph="chow-liu", random_state=0).fit(X, frame)
+    labels, exact = model.predict_exact(pd.DataFrame(X, index=range(100, 250)))
+    pd.testing.assert_frame_equal(labels, model.predict(pd.DataFrame(X, index=range(100, 250))))
+    assert exact.dtype == bool
+    assert exact.shape == (150,)
+    assert CliqueClassifier.predict is MultilabelClassifier.predict
 
 
 def test_softmax_margin_equals_enumeration(tiny):
@@ -396,7 +497,7 @@ def test_more_labels_than_a_machine_word(rng):
     model = CliqueClassifier(graph="chow-liu", tol=1e-4, random_state=0).fit(X, Y)
     assert model.certificate_.converged
     assert len(model.cliques_) == 69
-    prediction, exact = model.predict(X, return_exact=True)
+    prediction, exact = model.predict_exact(X)
     assert exact.all()
     np.testing.assert_array_equal(prediction == 1, model.decision_function(X) > 0)
 

@@ -87,6 +87,23 @@ def test_one_dimensional_y(Estimator, problem):
     assert model.score(X, y) == np.mean(model.predict(X) == y)
 
 
+@pytest.mark.parametrize("form", ["matrix", "frame", "column"])
+def test_labels_and_scores_together_are_those_asked_for_one_by_one(Estimator, problem, form):
+    X, Y = problem
+    X, Y = {"matrix": (X, sp.csr_array(Y)), "frame": (pd.DataFrame(X).rename(columns=str), pd.DataFrame(Y))}.get(
+        form, (X, np.where(Y[:, 0], "yes", "no"))
+    )
+    model = Estimator(random_state=0).fit(X, Y)
+    labels, scores = model.predict_with_scores(X)
+    alone = model.predict(X)
+    assert type(labels) is type(alone)
+    np.testing.assert_array_equal(scores, model.decision_function(X))
+    if form == "frame":
+        pd.testing.assert_frame_equal(labels, alone)
+    else:
+        np.testing.assert_array_equal(*(part.toarray() if form == "matrix" else part for part in (labels, alone)))
+
+
 def test_certificate_and_history(Estimator, problem):
     model = Estimator(tol=1e-4).fit(*problem)
     certificate = model.certificate_

@@ -259,7 +259,7 @@ def test_prediction_in_small_blocks_is_the_same(rng, monkeypatch):
     K = pairwise.rbf_kernel(X)
     models = [(KernelM3L(random_state=0).fit(X, Y), X), (KernelM3L(kernel="precomputed", random_state=0).fit(K, Y), K)]
     whole = [model.decision_function(rows) for model, rows in models]
-    monkeypatch.setattr("multimargin.estimators.kernel_m3l.BLOCK_BYTES", 10_000)
+    monkeypatch.setattr("multimargin.estimators.m3l.kernel.BLOCK_BYTES", 10_000)
     for (model, rows), expected in zip(models, whole, strict=True):
         np.testing.assert_allclose(model.decision_function(rows), expected, atol=1e-12)
 

@@ -78,7 +78,7 @@ def test_factor_and_diagonal_multiplied_out_or_not(rng, monkeypatch):
     X, Y = make_problem(rng)
     prior = make_priors(rng)["factor and diagonal"]
     dense = LinearM3L(prior=prior, **EXACT).fit(X, Y)
-    monkeypatch.setattr("multimargin.estimators._m3l_linear.DENSE_PRIOR_LABELS", 0)
+    monkeypatch.setattr("multimargin.estimators.m3l.linear_problem.DENSE_PRIOR_LABELS", 0)
     factored = LinearM3L(prior=prior, **EXACT).fit(X, Y)
     assert factored.certificate_.primal == pytest.approx(dense.certificate_.primal, rel=1e-8)
     np.testing.assert_allclose(factored.coef_, dense.coef_, atol=CLOSE)
@@ -279,7 +279,7 @@ def test_real_data_reaches_its_tolerance_on_both_layouts(data_home):
 
 def impatient(monkeypatch):
     """Hand every problem to the Newton finish as soon as it may take over."""
-    monkeypatch.setattr("multimargin.estimators._m3l_linear.newton_patience", lambda n_features, sparse: 0.0)
+    monkeypatch.setattr("multimargin.estimators.m3l.linear.NEWTON_PATIENCE", 0.0)
 
 
 @pytest.mark.parametrize("name", PRIORS)
@@ -290,7 +290,7 @@ def test_both_solvers_find_the_same_optimum(rng, monkeypatch, name, kind):
     weight = rng.random(Y.shape) + 0.5
     unknown = np.where(rng.random(Y.shape) < 0.1, np.nan, Y)
     with monkeypatch.context() as patch:
-        patch.setattr("multimargin.estimators._m3l_linear.NEWTON_MAX_FEATURES", 0)
+        patch.setattr("multimargin.estimators.m3l.linear.NEWTON_PATIENCE", np.inf)
         ascent = LinearM3L(prior=prior, **EXACT).fit(kind(X), unknown, sample_weight=weight)
     impatient(monkeypatch)
     newton = LinearM3L(prior=prior, n_jobs=2, **EXACT).fit(kind(X), unknown, sample_weight=weight)
@@ -352,7 +352,7 @@ def test_stop_with_a_coupled_prior_leaves_a_certified_model(rng, monkeypatch, ne
     """Also while the problem without coupling is being solved for a start."""
     impatient(monkeypatch)
     if not newton:
-        monkeypatch.setattr("multimargin.estimators._m3l_linear.NEWTON_MAX_FEATURES", 0)
+        monkeypatch.setattr("multimargin.estimators.m3l.linear.NEWTON_PATIENCE", np.inf)
     X, Y = make_problem(rng, n=90)
     R = 0.3 * make_priors(rng)["dense"] + 0.7 * np.eye(5)
     seen = []

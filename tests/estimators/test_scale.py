@@ -1,6 +1,7 @@
 """Fits over twelve decades of feature scale and of C: what they state is true, and no constant feature is lost."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,9 +138,9 @@ def test_a_solution_that_is_not_finite_is_an_error_and_leaves_the_model_as_it_wa
     before = dict(vars(model))
     solve = LinearM3L._solve
 
-    def broken(self, problem, monitor):
-        solution = solve(self, problem, monitor)
-        return type(solution)(np.nan, solution.dual, solution.passes, solution.status)
+    def broken(self, task, last, monitor):
+        found = solve(self, task, last, monitor)
+        return replace(found, bounds=replace(found.bounds, primal=np.nan))
 
     monkeypatch.setattr(LinearM3L, "_solve", broken)
     with pytest.raises(FitError, match="no finite solution"):

@@ -8,9 +8,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier, _core, load, save
 from multimargin.errors import InputError
-from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation import solve_separation
-from multimargin.estimators._separation_problem import Limits, SeparationProblem
+from multimargin.estimators.separation.problem import SeparationProblem
+from multimargin.estimators.separation.solvers import solve_separation
 from multimargin.kernels import KERNELS
 from multimargin.label_kernels import ExpMinusOne, Jaccard, Polynomial, label_atoms, single_labels
 
@@ -30,10 +29,9 @@ def make_problem(rng, n=24, d=4, n_labels=4):
 
 
 def solve(X, Y, atoms, C, solver, K=None, tol=1e-12):
-    positives, negatives = sp.csr_array(Y == 1), sp.csr_array(Y == 0)
-    problem = SeparationProblem(X, K, 0.0, positives, negatives, np.full(len(Y), float(C)), atoms)
-    limits = Limits(tol, 200_000, None, 1, 0)
-    found = solve_separation(problem, solver, limits, Monitor(None, 0, ""))
+    problem = SeparationProblem(X, K, 0.0, sp.csr_array(Y == 1), None, np.full(len(Y), float(C)), atoms)
+    limits = _core.Limits(tol=tol, max_iter=200_000, threads=1)
+    found = solve_separation(problem, solver, limits)
     return found.D, found
 
 
@@ -82,7 +80,7 @@ def test_three_rows_three_labels(solver):
     atol = tight(csrl, np.eye(2)) + 1e-6
     np.testing.assert_allclose(label, [[1, 0.5, -1], [-0.5, -1.5, 1.5]], atol=atol)
     np.testing.assert_allclose(threshold, [-0.5, 0.5], atol=atol)
-    kernel = OutputKernelClassifier(weights=(1, 1), rule="paper", **options).fit(X, Y)
+    kernel = OutputKernelClassifier(label_weights=(1, 1), decision="paper", **options).fit(X, Y)
     assert kernel.certificate_.primal / 2 == pytest.approx(4.142944039, abs=1e-6)
     label, threshold = scores(kernel, np.eye(2))
     atol = tight(kernel, np.eye(2), 2.0) + 1e-6
@@ -102,7 +100,7 @@ def test_duplicate_empty_and_full_rows(solver):
     atol = tight(csrl, np.eye(2)) + 1e-6
     np.testing.assert_allclose(label, [[-0.375, -0.375, -0.375], [0.375, 0.375, -0.625]], atol=atol)
     np.testing.assert_allclose(threshold, [1.125, -0.125], atol=atol)
-    kernel = OutputKernelClassifier(weights=(1, 0.5), rule="paper", **options).fit(X, Y)
+    kernel = OutputKernelClassifier(label_weights=(1, 0.5), decision="paper", **options).fit(X, Y)
     assert kernel.certificate_.primal / 5 == pytest.approx(5.299103139, abs=1e-6)
     label, threshold = scores(kernel, np.eye(2))
     atol = tight(kernel, np.eye(2), 2.0) + 1e-6
@@ -178,7 +176,7 @@ def literal_output_kernel(X, Y, alpha, kernel):
 def test_output_kernel_equals_the_problem_as_published(rng, solver, kernel):
     X, Y = make_problem(rng, n=10, d=3, n_labels=4)
     model = OutputKernelClassifier(
-        C=2.0, label_kernel=kernel, rule="paper", fit_intercept=False, solver=solver, **EXACT
+        C=2.0, label_kernel=kernel, decision="paper", fit_intercept=False, solver=solver, **EXACT
     ).fit(X, Y)
     value, W, u = literal_output_kernel(X, Y, 0.5, kernel)
     assert model.certificate_.primal / 2 == pytest.approx(value / 11, rel=1e-6)
@@ -191,7 +189,7 @@ def test_linear_label_kernel_is_calibrated_separation(rng):
     X, Y = make_problem(rng)
     a = CalibratedSeparationClassifier(**EXACT).fit(X, Y)
     for solver in SOLVERS:
-        b = OutputKernelClassifier(degree=1, solver=solver, **EXACT).fit(X, Y)
+        b = OutputKernelClassifier(label_degree=1, solver=solver, **EXACT).fit(X, Y)
         assert b.n_atoms_ > a.n_atoms_ == 4
         assert a.certificate_.primal == pytest.approx(b.certificate_.primal, rel=1e-9)
         np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=4 * tight(b, X))
@@ -272,13 +270,15 @@ def test_weight_two_is_two_rows(rng, Estimator, solver):
 def test_rules_agree_when_the_weights_sum_to_one(rng):
     X, Y = make_problem(rng)
     decisions = {
-        (rule, weights): OutputKernelClassifier(rule=rule, weights=weights, **EXACT).fit(X, Y).decision_function(X)
-        for rule in ("consistent", "paper")
+        (decision, weights): OutputKernelClassifier(decision=decision, label_weights=weights, **EXACT)
+        .fit(X, Y)
+        .decision_function(X)
+        for decision in ("consistent", "paper")
         for weights in ((0.7, 0.3), (1.0, 1.0))
     }
     np.testing.assert_allclose(decisions["paper", (0.7, 0.3)], decisions["consistent", (0.7, 0.3)], atol=1e-9)
     # otherwise the label scores differ by the sum of the weights
-    model = OutputKernelClassifier(weights=(1.0, 1.0), **EXACT).fit(X, Y)
+    model = OutputKernelClassifier(label_weights=(1.0, 1.0), **EXACT).fit(X, Y)
     threshold = model.threshold_function(X)[:, None]
     paper = 2 * (model.decision_function(X) + threshold) - threshold
     np.testing.assert_allclose(paper, decisions["paper", (1.0, 1.0)], atol=1e-6)
@@ -324,7 +324,7 @@ def test_every_input_kernel_equals_its_formula(rng, kernel, container):
     def formula(A, B):
         return np.array([[FORMULAS[kernel](a, b) for b in B] for a in A])
 
-    options = {"gamma": 0.3, "kernel_degree": 2, "coef0": 0.5, **EXACT, "tol": 1e-8}
+    options = {"gamma": 0.3, "degree": 2, "coef0": 0.5, **EXACT, "tol": 1e-8}
     named = CalibratedSeparationClassifier(kernel=kernel, **options).fit(container(X), Y)
     given = CalibratedSeparationClassifier(kernel="precomputed", **options).fit(formula(X, X), Y)
     assert named.certificate_.primal == pytest.approx(given.certificate_.primal, rel=1e-7)
@@ -340,7 +340,7 @@ def test_predictions_by_kernel_come_in_blocks(rng, monkeypatch):
     X, Y = make_problem(rng)
     model = OutputKernelClassifier(kernel="laplacian").fit(X, Y)
     expected = model.decision_function(X)
-    monkeypatch.setattr("multimargin.estimators._base.BLOCK_BYTES", 8 * 50)
+    monkeypatch.setattr("multimargin.estimators.contract.BLOCK_BYTES", 8 * 50)
     np.testing.assert_allclose(model.decision_function(X), expected)
 
 
@@ -376,6 +376,7 @@ def test_fallback_gives_every_row_a_label(rng, Estimator):
     empty = ~plain.predict(X).any(axis=1)
     assert empty.any()
     prediction = model.predict(X)
+    np.testing.assert_array_equal(model.predict_with_scores(X)[0], prediction)
     np.testing.assert_array_equal(prediction[~empty], plain.predict(X)[~empty])
     assert np.all(prediction[empty].sum(axis=1) == 1)
     np.testing.assert_array_equal(
@@ -413,7 +414,7 @@ def test_many_labels_keep_pairs_of_complements_right(rng):
     X = rng.normal(size=(30, 4))
     Y = (rng.random((30, 70)) < 0.08).astype(int)
     Y[0], Y[1] = 0, 1
-    options = {"weights": (1.0, 1.0), **EXACT, "tol": 1e-4}
+    options = {"label_weights": (1.0, 1.0), **EXACT, "tol": 1e-4}
     a = OutputKernelClassifier(solver="rows", **options).fit(X, Y)
     b = OutputKernelClassifier(solver="admm", **options).fit(X, Y)
     assert a.certificate_.primal == pytest.approx(b.certificate_.primal, rel=2e-4)
@@ -425,9 +426,9 @@ def test_many_labels_keep_pairs_of_complements_right(rng):
 def test_small_problems_are_handed_over_without_a_break(rng, monkeypatch, Estimator, second):
     X, Y = make_problem(rng)
     if second == "admm":
-        monkeypatch.setattr("multimargin.estimators._separation.fits_interior", lambda problem: False)
-    monkeypatch.setattr("multimargin.estimators._separation.ROW_PASSES", 5)
-    monkeypatch.setattr("multimargin.estimators._separation.passes_before", lambda *sizes: 5)
+        monkeypatch.setattr("multimargin.estimators.separation.solvers.fits_interior", lambda problem: False)
+    monkeypatch.setattr("multimargin.estimators.separation.solvers.ROW_PASSES", 5)
+    monkeypatch.setattr("multimargin.estimators.separation.solvers.passes_before", lambda *sizes: 5)
     seen = []
     model = Estimator(callback=lambda p: seen.append(p.pass_), **EXACT).fit(X, Y)
     assert seen == list(range(1, model.n_iter_ + 1))
@@ -462,9 +463,9 @@ def test_projection_is_the_nearest_point(rng):
     [
         (OutputKernelClassifier, {"label_kernel": "rbf"}, "share nothing"),
         (OutputKernelClassifier, {"label_kernel": lambda A, B: A @ B.T + 1}, "share nothing"),
-        (OutputKernelClassifier, {"weights": (1.0, -1.0)}, "not negative"),
-        (OutputKernelClassifier, {"degree": 0}, "'degree' parameter"),
-        (OutputKernelClassifier, {"rule": "mine"}, "'rule' parameter"),
+        (OutputKernelClassifier, {"label_weights": (1.0, -1.0)}, "not negative"),
+        (OutputKernelClassifier, {"label_degree": 0}, "'label_degree' parameter"),
+        (OutputKernelClassifier, {"decision": "mine"}, "'decision' parameter"),
         (CalibratedSeparationClassifier, {"kernel": "precomputed"}, "square Gram matrix"),
         (CalibratedSeparationClassifier, {"kernel": "sigmoid", "coef0": -1.0}, "not positive semidefinite"),
         (CalibratedSeparationClassifier, {"kernel": "chi2"}, "non-negative features"),
@@ -482,7 +483,7 @@ def test_what_cannot_work_is_refused(rng, Estimator, parameters, words):
 
 def test_what_does_not_fit_is_refused(rng, monkeypatch):
     X, Y = make_problem(rng)
-    monkeypatch.setattr("multimargin.estimators._separation_model.MOST_ROWS", 10)
+    monkeypatch.setattr("multimargin.estimators.separation.model.MOST_ROWS", 10)
     with pytest.raises(InputError, match="all 24 training rows"):
         CalibratedSeparationClassifier(kernel="rbf").fit(X, Y)
     monkeypatch.setattr("multimargin.label_kernels.MOST_ATOMS", 3)
@@ -497,19 +498,19 @@ def test_more_weights_than_rows_makes_no_difference(rng, monkeypatch, label_kern
     X, Y = rng.normal(size=(12, 40)), make_problem(rng, n=12)[1]
     options = {"label_kernel": label_kernel, "solver": "rows", **EXACT}
     a = OutputKernelClassifier(**options).fit(X, Y)
-    monkeypatch.setattr("multimargin.estimators._separation.MOST_WEIGHTS", 10)
+    monkeypatch.setattr("multimargin.estimators.separation.solvers.MOST_WEIGHTS", 10)
     b = OutputKernelClassifier(**options).fit(sp.csr_array(X), Y)
     assert a.certificate_.primal == pytest.approx(b.certificate_.primal, rel=1e-9)
     np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=8 * tight(a, X))
 
 
 @pytest.mark.parametrize("Estimator", BOTH)
-@pytest.mark.parametrize("rule", ["none", "top1"])
-def test_a_row_without_input_gets_no_label_but_the_fallback(rng, Estimator, rule):
+@pytest.mark.parametrize("fallback", [None, "top1"])
+def test_a_row_without_input_gets_no_label_but_the_fallback(rng, Estimator, fallback):
     """All its scores and the reference are 0: nothing is above the reference."""
     X, Y = make_problem(rng)
-    model = Estimator(fit_intercept=False, fallback=rule).fit(X, Y)
-    assert model.predict(np.zeros((1, 4))).sum() == (rule == "top1")
+    model = Estimator(fit_intercept=False, fallback=fallback).fit(X, Y)
+    assert model.predict(np.zeros((1, 4))).sum() == (fallback == "top1")
 
 
 @pytest.mark.parametrize("Estimator", BOTH)
@@ -526,7 +527,7 @@ def test_labels_that_are_all_constant_leave_nothing_to_solve(rng, Estimator, ker
 
 def test_admm_is_refused_where_its_matrices_do_not_fit(rng, monkeypatch):
     X, Y = make_problem(rng)
-    monkeypatch.setattr("multimargin.estimators._separation_admm.MOST_BYTES", 1000)
+    monkeypatch.setattr("multimargin.estimators.separation.admm.MOST_BYTES", 1000)
     with pytest.raises(InputError, match="solver='rows'"):
         CalibratedSeparationClassifier(solver="admm").fit(X, Y)
 
@@ -535,3 +536,18 @@ def test_fallback_needs_several_labels(rng):
     X, Y = make_problem(rng)
     with pytest.raises(InputError, match="only label everywhere"):
         CalibratedSeparationClassifier(fallback="top1").fit(X, Y[:, 0])
+
+
+@pytest.mark.parametrize("Estimator", BOTH)
+@pytest.mark.parametrize("n_labels", [1, 64, 129, 2000])
+def test_any_number_of_labels_and_unknown_cells(rng, Estimator, n_labels):
+    """The certifier, which knows nothing of the bits of the native core, confirms every model."""
+    X = rng.normal(size=(25, 4))
+    Y = (rng.random((25, n_labels)) < 0.3).astype(float)
+    Y[0], Y[1] = 0, 1
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    Y[:2, 0] = 0, 1
+    models = [Estimator(solver="rows", random_state=0).fit(x, Y) for x in (X, sp.csr_array(X), X.astype(np.float32))]
+    for model in models:
+        assert model.certificate_.converged
+        assert model.certificate_.primal == pytest.approx(models[0].certificate_.primal, rel=2e-3)

@@ -44,7 +44,7 @@ def test_certificates_are_those_of_the_data(rng, Estimator, kernel, solver):
         weight[0] = 1.0
         X = X.astype([np.float64, np.float32][int(rng.integers(2))])
         X = sp.csr_array(X) if rng.random() < 0.5 else X
-        options = {"weights": LABEL_KERNEL, "rule": ["paper", "consistent"][case % 2]} if Estimator is BOTH[1] else {}
+        options = {"label_weights": LABEL_KERNEL, "decision": ["paper", "consistent"][case % 2]}
         model = Estimator(
             C=10 ** rng.uniform(-4, 4),
             kernel=kernel,
@@ -55,7 +55,7 @@ def test_certificates_are_those_of_the_data(rng, Estimator, kernel, solver):
             intercept_scaling=10 ** rng.uniform(-1, 2),
             warm_start=True,
             random_state=0,
-            **options,
+            **(options if Estimator is OutputKernelClassifier else {}),
         )
         silently(model, X, Y, weight)
         stated = model.certificate_
@@ -151,7 +151,7 @@ def test_degenerate_problems_are_solved(Estimator, solver, X, Y, fit_intercept):
 def test_kernels_that_are_not_finite_give_no_model(rng, Estimator, value):
     X, Y = make_problem(rng)
     with pytest.raises(InputError, match="'poly' must not exceed 1e"):
-        Estimator(kernel="poly", gamma=1.0, kernel_degree=9).fit(1e40 * X, Y)
+        Estimator(kernel="poly", gamma=1.0, degree=9).fit(1e40 * X, Y)
     seen = []
 
     def later(A, B):

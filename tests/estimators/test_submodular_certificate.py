@@ -1,6 +1,7 @@
 """The certificate of SubmodularClassifier against plain NumPy: every label set is listed."""
 
 import warnings
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,7 +11,7 @@ from recompute import ListedSets
 
 from multimargin import SubmodularClassifier, _core, certify
 from multimargin.estimators import submodular
-from multimargin.estimators._monitor import Monitor
+from multimargin.estimators.monitor import Monitor
 
 ROUNDING = 1e-9
 
@@ -56,7 +57,7 @@ def test_bounds_are_those_of_the_model_and_its_dual_variables(seed):
         X, Y, weight, parameters = random_problem(rng)
         model = SubmodularClassifier(**parameters, max_iter=60, random_state=0, warm_start=True).fit(X, Y, weight)
         listed = ListedSets(model, X, Y, weight)
-        check(model.certificate_, listed.primal(model), listed.dual(model._planes[1]), model.tol)
+        check(model.certificate_, listed.primal(model), listed.dual(model._last.state), model.tol)
         assert certify(model, X, Y, weight) == model.certificate_
         assert (model.history_.primal[-1], model.history_.dual[-1]) == (
             model.certificate_.primal,
@@ -86,12 +87,13 @@ def test_a_changed_model_or_changed_dual_variables_are_found_out(rng):
     X, Y = rng.normal(size=(30, 3)), (rng.random((30, 4)) < 0.4).astype(float)
     model = SubmodularClassifier(pair_scale=5.0, warm_start=True, random_state=0).fit(X, Y)
     best = model.certificate_
-    shape, (row, weight, offsets, labels) = model._planes
+    kept = model._last
+    planes, weight = kept.state, kept.state.weight
     for changed in (3 * weight, -weight, np.full_like(weight, np.inf), weight * rng.random(len(weight))):
-        model._planes = shape, (row, changed, offsets, labels)
+        model._last = replace(kept, state=_core.Planes(planes.row, changed, planes.offsets, planes.labels))
         dual = certify(model, X, Y).dual
         assert not dual > best.primal
-    model._planes = shape, (row, weight, offsets, labels)
+    model._last = kept
     model.coef_[1, 2] += 0.5
     changed = certify(model, X, Y)
     assert changed.primal == pytest.approx(ListedSets(model, X, Y, None).primal(model), rel=ROUNDING)
@@ -106,7 +108,7 @@ def test_published_oracle_has_the_objective_of_the_exact_one(rng):
         model = SubmodularClassifier(pairs=1.0, pair_scale=10.0, oracle="paper", warm_start=True, tol=1e-4).fit(X, Y)
     listed = ListedSets(model, X, Y, None)
     assert model.certificate_.primal == pytest.approx(listed.primal(model), rel=ROUNDING)
-    assert model.certificate_.dual == pytest.approx(listed.dual(model._planes[1]), rel=ROUNDING)
+    assert model.certificate_.dual == pytest.approx(listed.dual(model._last.state), rel=ROUNDING)
     assert certify(model, X, Y) == model.certificate_
 
 
@@ -163,21 +165,22 @@ def test_interrupted_calibration_leaves_the_object_as_it_was(rng, monkeypatch):
 def test_folds_and_model_share_the_time_limit(rng, monkeypatch):
     """By a clock that only training moves, by all the time it is given."""
     X, Y = rng.normal(size=(40, 3)), (rng.random((40, 4)) < 0.4).astype(int)
-    clock, limits = [0.0], []
+    clock, given = [0.0], []
     fit = _core.fit_submodular
 
-    def timed(**arguments):
-        limits.append(arguments["time_limit"])
-        clock[0] += arguments["time_limit"]
-        return fit(**{**arguments, "time_limit": np.inf})
+    def timed(data, *, limits: _core.Limits, **arguments):
+        given.append(limits.time_limit)
+        clock[0] += limits.time_limit
+        unlimited = _core.Limits(tol=limits.tol, max_iter=limits.max_iter, threads=1, seed=limits.seed)
+        return fit(data, limits=unlimited, **arguments)
 
     monkeypatch.setattr(_core, "fit_submodular", timed)
     monkeypatch.setattr(Monitor, "elapsed", property(lambda self: clock[0]))
     SubmodularClassifier(offset="cv", time_limit=9.0).fit(X, Y)
-    assert limits == pytest.approx([2.0, 2.0, 2.0, 3.0])
-    clock[0], limits[:] = 0.0, []
+    assert given == pytest.approx([2.0, 2.0, 2.0, 3.0])
+    clock[0], given[:] = 0.0, []
     SubmodularClassifier(offset="train", time_limit=9.0).fit(X, Y)
-    assert limits == [9.0]
+    assert given == [9.0]
 
 
 SCALES = [(1e-6, 1e4), (1.0, 1e2), (1.0, 1e4), (1e3, 1e-2), (1e3, 1.0), (1e6, 1e-2)]

@@ -24,16 +24,28 @@ struct LabelSubsets {
     }
 };
 
-// Throws std::invalid_argument with a sentence if the list is not as described above.
-inline void check_label_subsets(const LabelSubsets& subsets) {
-    const auto fail = [](std::size_t t, const std::string& what) {
-        throw std::invalid_argument("label subset " + std::to_string(t) + " " + what);
-    };
+[[noreturn]] inline void refuse_subset(std::size_t t, const std::string& what) {
+    throw std::invalid_argument("label subset " + std::to_string(t) + " " + what);
+}
+
+// Throws std::invalid_argument with a sentence if a list of subsets, of any kind and in any order, names what is not
+// there.
+inline void check_members(const LabelSubsets& subsets) {
     const auto& starts = subsets.starts;
-    if (subsets.labels == 0) throw std::invalid_argument("label subsets need at least one label; got none");
     if (starts.empty() || starts.front() != 0 || starts.back() != subsets.members.size() ||
         !std::is_sorted(starts.begin(), starts.end()))
         throw std::invalid_argument("starts of label subsets must rise from 0 to the number of members");
+    for (std::size_t t = 0; t < subsets.size(); ++t)
+        for (auto k : subsets[t])
+            if (k >= subsets.labels)
+                refuse_subset(t, "names label " + std::to_string(k) + ", but there are only " +
+                                     std::to_string(subsets.labels) + " labels, counted from 0");
+}
+
+// The same if it is not as described above.
+inline void check_label_subsets(const LabelSubsets& subsets) {
+    check_members(subsets);
+    if (subsets.labels == 0) throw std::invalid_argument("label subsets need at least one label; got none");
     if (subsets.size() < subsets.labels)
         throw std::invalid_argument("the first " + std::to_string(subsets.labels) +
                                     " label subsets must be the single labels; got only " +
@@ -43,17 +55,15 @@ inline void check_label_subsets(const LabelSubsets& subsets) {
         const auto subset = subsets[t];
         if (t < subsets.labels) {
             if (subset.size() != 1 || subset[0] != t)
-                fail(t, "must be the single label " + std::to_string(t) + ": single labels come first, in order");
+                refuse_subset(t,
+                              "must be the single label " + std::to_string(t) + ": single labels come first, in order");
             continue;
         }
-        if (subset.size() < 2) fail(t, "must have two labels or more: the single labels are listed already");
-        for (std::size_t j = 0; j < subset.size(); ++j) {
-            if (subset[j] >= subsets.labels)
-                fail(t, "names label " + std::to_string(subset[j]) + ", but there are only " +
-                            std::to_string(subsets.labels) + " labels, counted from 0");
-            if (j && subset[j] <= subset[j - 1]) fail(t, "must list its labels once each, in rising order");
-        }
-        if (!seen.emplace(subset.begin(), subset.end()).second) fail(t, "is listed twice; list each subset once");
+        if (subset.size() < 2) refuse_subset(t, "must have two labels or more: the single labels are listed already");
+        for (std::size_t j = 1; j < subset.size(); ++j)
+            if (subset[j] <= subset[j - 1]) refuse_subset(t, "must list its labels once each, in rising order");
+        if (!seen.emplace(subset.begin(), subset.end()).second)
+            refuse_subset(t, "is listed twice; list each subset once");
     }
 }
 

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multimargin import _core
+from multimargin._core import Status
 from multimargin.baselines._rank_svm_certifier import RankProblem
-from multimargin.estimators._interior import (
-    Found,
-    InteriorSystem,
-    input_factor,
-    run_interior,
-    suits_interior,
-)
+from multimargin.estimators.interior_point import InteriorSystem, input_factor, run_interior, suits_interior
 
-__all__ = ["rank_fits_interior", "solve_rank_interior"]
+__all__ = ["RankProposal", "rank_fits_interior", "solve_rank_interior"]
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RankProposal:
+    """What a solver returns.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_labels, n_features + 1)
+        Those of the constant feature last.
+    alpha : ndarray of shape (n_pairs,)
+        Dual variables of the pairs of all rows, negative labels running fastest.
+    passes : int
+        Those of solvers before it included.
+    status : Status
+    """
+
+    weights: Array
+    alpha: Array
+    passes: int
+    status: Status
 
 
 def rank_fits_interior(problem: RankProblem) -> bool:
@@ -27,10 +44,8 @@ def rank_fits_interior(problem: RankProblem) -> bool:
     return suits_interior(n, d, min(n, d + 1), n_labels**2, n_labels)
 
 
-def solve_rank_interior(
-    problem: RankProblem, tol: float, max_iter: int, seconds: float, monitor: Callable[[int, float, float, float], bool]
-) -> tuple[Found, Array, Array]:
-    """Return what was found, weights of the labels, constant feature last, and dual variables of the pairs."""
+def solve_rank_interior(problem: RankProblem, limits: _core.Limits) -> RankProposal:
+    """Rank by steps of Newton's method in the interior of the feasible set."""
     n_rows, n_labels = problem.positives.shape
     bounds = np.zeros((n_rows, n_labels, n_labels))
     for i, on, off, bound in problem.pairs():
@@ -40,19 +55,14 @@ def solve_rank_interior(
     V = np.eye(n_labels)[first] - np.eye(n_labels)[second]
     factor = input_factor(problem.X, None, problem.bias)
     system = _Cells(factor.Z, V, bounds.reshape(n_rows, -1) / c, c)
-
-    def report(pass_: int, time: float, primal: float, dual: float) -> bool:
-        return monitor(pass_, time, c * primal, c * dual)
-
-    found = run_interior(system, tol, max_iter, seconds, report)
-    z = c * found.z.reshape(bounds.shape)
+    found = run_interior(system, limits)
+    z = found.z.reshape(bounds.shape)
     alpha = [z[i][np.ix_(on, off)].ravel() for i, on, off, _ in problem.pairs()]
-    W = np.sqrt(c) * found.W
-    weights = factor.weights(W)
+    weights = factor.weights(found.W)
     if weights is None:
-        coef = factor.coefficients(W)
+        coef = factor.coefficients(found.W)
         weights = np.vstack([problem.X.T @ coef, problem.bias * coef.sum(axis=0)])
-    return found, weights.T, np.concatenate(alpha)
+    return RankProposal(weights.T, np.concatenate(alpha), found.passes, found.status)
 
 
 class _Cells(InteriorSystem):

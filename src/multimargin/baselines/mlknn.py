@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from multimargin.baselines._base import Baseline
 from multimargin.errors import InputError
+from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, expect
 
 __all__ = ["MLkNN"]
 
@@ -38,6 +39,10 @@ class MLkNN(Baseline):
     ----------
     log_odds_ : ndarray of shape (n_labels, n_neighbors + 1)
         Log-odds of each label for each number of neighbours that have it.
+    training_rows_ : array or csr matrix of shape (n_samples, n_features)
+        Index of the training rows.
+    training_labels_ : csr_array of shape (n_samples, n_labels)
+        Their labels.
     classes_ : ndarray
         Label names; for a 1-D y, its two classes.
     label_names_ : ndarray of shape (n_labels,)
@@ -70,7 +75,7 @@ class MLkNN(Baseline):
         self.n_neighbors = n_neighbors
         self.smoothing = smoothing
 
-    def _fit(self, X: Any, Y: sp.csr_array) -> None:
+    def _fit(self, X: Any, Y: sp.csr_array) -> dict[str, Any]:
         n, n_labels = Y.shape
         if n <= self.n_neighbors:
             msg = (
@@ -78,10 +83,10 @@ class MLkNN(Baseline):
                 f"n_samples = {n}. Lower n_neighbors."
             )
             raise InputError(msg)
-        self._neighbours = NearestNeighbors(n_neighbors=self.n_neighbors).fit(X)
-        self._Y = Y.astype(np.int64)
-        counts = self._counts(None)
-        has = self._Y.toarray().astype(bool)
+        neighbors = NearestNeighbors(n_neighbors=self.n_neighbors).fit(X)
+        Y = Y.astype(np.int64)
+        counts = _counts(neighbors, Y, None)
+        has = Y.toarray().astype(bool)
         k, s = self.n_neighbors, float(self.smoothing)
         tables = np.zeros((2, n_labels, k + 1))
         for value in (0, 1):
@@ -90,12 +95,28 @@ class MLkNN(Baseline):
         given = (s + tables) / (s * (k + 1) + tables.sum(axis=2, keepdims=True))
         present = has.sum(axis=0)
         prior = np.log(s + present) - np.log(s + n - present)
-        self.log_odds_ = prior[:, None] + np.log(given[1]) - np.log(given[0])
+        log_odds = prior[:, None] + np.log(given[1]) - np.log(given[0])
+        return {"training_rows_": X, "training_labels_": Y, "log_odds_": log_odds}
 
-    def _counts(self, X: Any) -> NDArray[np.int64]:
-        """Count neighbours with each label; without X, those of the training rows among the others."""
-        graph = sp.csr_array(self._neighbours.kneighbors_graph(X)).astype(np.int64)
-        return np.asarray((graph @ self._Y).toarray())
+    def _fitted_rules(self) -> dict[str, Rule]:
+        def rows(value: Any, sizes: Sizes) -> None:
+            array_of("rows features", -LARGEST, LARGEST, sparse=True)(value, sizes)
+            expect(sizes["rows"] > self.n_neighbors, f"must have more than {self.n_neighbors} rows")
+
+        return {
+            **super()._fitted_rules(),
+            "training_rows_": rows,
+            "training_labels_": array_of("rows labels", 0, 1, "i8", sparse=True),
+            "log_odds_": array_of(f"labels {int(self.n_neighbors) + 1}"),
+        }
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        return np.asarray(self.log_odds_[np.arange(len(self.log_odds_)), self._counts(X)])
+        neighbors = NearestNeighbors(n_neighbors=self.n_neighbors).fit(self.training_rows_)
+        counts = _counts(neighbors, self.training_labels_, X)
+        return np.asarray(self.log_odds_[np.arange(len(self.log_odds_)), counts])
+
+
+def _counts(neighbors: NearestNeighbors, Y: sp.csr_array, X: Any) -> NDArray[np.int64]:
+    """Count neighbours with each label; without X, those of the training rows among the others."""
+    graph = sp.csr_array(neighbors.kneighbors_graph(X)).astype(np.int64)
+    return np.asarray((graph @ Y).toarray())

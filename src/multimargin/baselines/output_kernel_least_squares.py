@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,14 +14,33 @@ from numpy.typing import NDArray
 
 from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
-from multimargin.estimators._base import Interval, MultilabelClassifier, Problem, Solution, StrOptions, row_blocks
-from multimargin.estimators._certificate import Bounds
-from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation_problem import check_finite_kernel, known_labels
+from multimargin.estimators.certificate import Bounds
+from multimargin.estimators.contract import (
+    Interval,
+    Model,
+    MultilabelClassifier,
+    Problem,
+    StrOptions,
+    WarmStart,
+    row_blocks,
+)
+from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.separation.problem import check_finite_kernel
+from multimargin.fitted_rules import Rule, array_of
 from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel, resolve_gamma
+from multimargin.kernels.support import support_rules
 from multimargin.label_kernels import LabelKernel, check_label_kernel
 
 __all__ = ["OutputKernelLeastSquares"]
+
+
+@dataclass(frozen=True)
+class LeastSquaresTask:
+    """A problem, the gamma of its kernel, and the kernel between label sets."""
+
+    problem: Problem
+    gamma: float
+    label_kernel: LabelKernel
 
 
 class OutputKernelLeastSquares(MultilabelClassifier):
@@ -34,18 +55,18 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     in closed form. The score of label l is the kernel between its feature and the prediction,
     :math:`\hat s_l(x) = \phi(1_l)^\top W x`. For polynomial kernels :math:`\kappa(y, 1_l)` is the sum of the weights if
     y has the label, so that the scores are those of ordinary ridge regression times that sum, whatever the degree:
-    only ``rule="preimage"`` uses the kernel.
+    only ``decision="preimage"`` uses the kernel.
 
     Parameters
     ----------
     C : float, default=1.0
         Cost of an error; 1/C is the ridge.
-    label_kernel, degree, weights
+    label_kernel, label_degree, label_weights
         Kernel between label sets, as in :class:`multimargin.OutputKernelClassifier`.
-    rule : {"ridge", "paper", "preimage"}, default="ridge"
+    decision : {"ridge", "paper", "preimage"}, default="ridge"
         ``"ridge"`` predicts labels with :math:`\hat s_l > \kappa(1_l, 1_l) / 2`, ``"paper"`` those with
         :math:`\hat s_l > 1/2`, ``"preimage"`` the training label set whose feature is nearest to the prediction.
-    kernel, gamma, kernel_degree, coef0
+    kernel, gamma, degree, coef0
         Kernel of the inputs, as in :class:`multimargin.OutputKernelClassifier`.
     fit_intercept : bool, default=True
         Whether to add a constant feature. Its weight is regularised like the others.
@@ -61,12 +82,12 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     support_vectors_ : array or sparse matrix of shape (n_support, n_features)
         Their inputs; not for ``kernel="precomputed"``.
     set_coef_ : ndarray of shape (n_support, n_sets)
-        Coefficients in the scores of the label sets; ``rule="preimage"`` only.
+        Coefficients in the scores of the label sets; ``decision="preimage"`` only.
     sets_ : ndarray of shape (n_sets, n_labels)
         Those label sets.
     certificate_ : Certificate
         ``primal`` and ``dual`` of the ridge regressions the model consists of, one for each label, or for each label
-        set with ``rule="preimage"``: their difference is rounding.
+        set with ``decision="preimage"``: their difference is rounding.
 
     References
     ----------
@@ -84,21 +105,17 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     """
 
     tol = 1e-6
-    callback = None
-    verbose = 0
-    n_jobs = None
     random_state = 0
-    warm_start = False
     _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
         "label_kernel": "no_validation",  # type: ignore[dict-item]
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "weights": ["array-like", None],
-        "rule": [StrOptions({"ridge", "paper", "preimage"})],
+        "label_degree": [Interval(Integral, 1, None, closed="left")],
+        "label_weights": ["array-like", None],
+        "decision": [StrOptions({"ridge", "paper", "preimage"})],
         "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "kernel_degree": [Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
@@ -109,24 +126,24 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         C: float = 1.0,
         *,
         label_kernel: Any = "poly",
-        degree: int = 2,
-        weights: Any = None,
-        rule: str = "ridge",
+        label_degree: int = 2,
+        label_weights: Any = None,
+        decision: str = "ridge",
         kernel: Any = "linear",
         gamma: Any = "scale",
-        kernel_degree: float = 3,
+        degree: float = 3,
         coef0: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
     ):
         self.C = C
         self.label_kernel = label_kernel
-        self.degree = degree
-        self.weights = weights
-        self.rule = rule
+        self.label_degree = label_degree
+        self.label_weights = label_weights
+        self.decision = decision
         self.kernel = kernel
         self.gamma = gamma
-        self.kernel_degree = kernel_degree
+        self.degree = degree
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
@@ -137,8 +154,8 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         tags.input_tags.positive_only = isinstance(self.kernel, str) and self.kernel in POSITIVE_DATA
         return tags
 
-    def _check_problem(self, problem: Problem) -> None:
-        check_label_kernel(self.label_kernel, self.degree, self.weights)
+    def _prepare(self, problem: Problem) -> LeastSquaresTask:
+        label_kernel = check_label_kernel(self.label_kernel, self.label_degree, self.label_weights)
         if problem.labels.missing is not None:
             msg = (
                 "Y has unknown labels (NaN), but least squares needs the whole label set of a row. Fill them in, or "
@@ -146,58 +163,62 @@ class OutputKernelLeastSquares(MultilabelClassifier):
             )
             raise InputError(msg)
         used = problem.costs.row > 0
-        self._gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
-        check_kernel(self.kernel, problem.X, self._gamma, self.kernel_degree, self.coef0, problem.seed)
+        gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
+        check_kernel(self.kernel, problem.X, gamma, self.degree, self.coef0, problem.seed)
+        return LeastSquaresTask(problem, gamma, label_kernel)
 
-    def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        varies = np.flatnonzero(~problem.constant)
-        cost = problem.exact_costs.row
-        self.support_ = np.flatnonzero(cost > 0)
-        Y = sp.csr_array(known_labels(problem, varies)[0][self.support_]).astype(np.float64)
-        X = problem.X[self.support_]
-        self.gamma_ = self._gamma
-        del self._gamma
+    def _solve(self, task: LeastSquaresTask, last: WarmStart | None, monitor: Monitor) -> Model:
+        problem, kernel = task.problem, task.label_kernel
+        varies, n_labels = np.flatnonzero(~problem.constant), problem.labels.n_labels
+        support = np.flatnonzero(problem.costs.row > 0)
+        Y = _label_sets(problem, varies, support)
+        X, cost = problem.X[support], problem.costs.row[support]
+        fitted: dict[str, Any] = {"support_": support, "gamma_": task.gamma}
         if self.kernel != "precomputed":
-            self.support_vectors_ = X
-        K = self._kernel_values(X)
-        check_finite_kernel(K, self.kernel, self.support_)
-        cost = cost[self.support_]
-        kernel = check_label_kernel(self.label_kernel, self.degree, self.weights)
+            fitted["support_vectors_"] = X
+        K = self._kernel_values(X, fitted)
+        check_finite_kernel(K, self.kernel, support)
         units = sp.csr_array(sp.identity(len(varies), format="csr"))
-        self.dual_coef_ = np.zeros((len(self.support_), problem.labels.n_labels))
-        self.half_ = np.full(problem.labels.n_labels, 0.5)
+        coef, half = np.zeros((len(support), n_labels)), np.full(n_labels, 0.5)
         if len(varies):
-            self.dual_coef_[:, varies] = _ridge(K, cost, kernel(Y, units))
-        if self.rule != "paper":
-            self.half_[varies] = 0.5 * _own(kernel, units)
-        if self.rule == "preimage":
+            coef[:, varies] = _ridge(K, cost, kernel(Y, units))
+        if self.decision != "paper":
+            half[varies] = 0.5 * _own(kernel, units)
+        fitted |= {"dual_coef_": coef, "half_": half}
+        if self.decision == "preimage":
             distinct = sp.csr_array(np.unique(Y.toarray(), axis=0))
-            self.sets_ = np.zeros((distinct.shape[0], problem.labels.n_labels), dtype=bool)
-            self.sets_[:, varies] = distinct.toarray() > 0
-            self.set_coef_ = _ridge(K, cost, kernel(Y, distinct))
-            self.set_norm_ = _own(kernel, distinct)
-        bounds = self._bounds(problem)
+            sets = np.zeros((distinct.shape[0], n_labels), dtype=bool)
+            sets[:, varies] = distinct.toarray() > 0
+            fitted |= {
+                "sets_": sets,
+                "set_coef_": _ridge(K, cost, kernel(Y, distinct)),
+                "set_norm_": _own(kernel, distinct),
+            }
+        bounds = self._bounds_of(fitted, problem, kernel)
         monitor(1, 0.0, bounds.primal, bounds.dual)
-        return Solution(bounds.primal, float(bounds.dual or 0.0), 1, "converged")
+        return Model(fitted, bounds, 1)
 
     def _bounds(self, problem: Problem) -> Bounds:
+        kernel = check_label_kernel(self.label_kernel, self.label_degree, self.label_weights)
+        return self._bounds_of(vars(self), problem, kernel)
+
+    def _bounds_of(self, fitted: Mapping[str, Any], problem: Problem, kernel: LabelKernel) -> Bounds:
         """Values of the ridge regressions the model consists of, one for each label, or for each set it chooses from.
 
         Along a vector of label features, the problem is a ridge regression of its own. Its coefficients are its dual
         variables too; the values differ by half the sum of the squared residuals of the linear system, times costs.
         """
-        varies = np.flatnonzero(~problem.constant)
-        cost = problem.exact_costs.row[self.support_]
-        Y = sp.csr_array(known_labels(problem, varies)[0][self.support_]).astype(np.float64)
-        kernel = check_label_kernel(self.label_kernel, self.degree, self.weights)
-        if self.rule == "preimage":
-            vectors, coef = sp.csr_array(self.sets_[:, varies].astype(np.float64)), self.set_coef_
+        varies, support = np.flatnonzero(~problem.constant), fitted["support_"]
+        cost = problem.costs.row[support]
+        Y = _label_sets(problem, varies, support)
+        if self.decision == "preimage":
+            vectors, coef = sp.csr_array(fitted["sets_"][:, varies].astype(np.float64)), fitted["set_coef_"]
         else:
-            vectors, coef = sp.csr_array(sp.identity(len(varies), format="csr")), self.dual_coef_[:, varies]
+            vectors, coef = sp.csr_array(sp.identity(len(varies), format="csr")), fitted["dual_coef_"][:, varies]
         lengths = _own(kernel, vectors)
         share = np.where(lengths > 0, 1.0 / np.where(lengths > 0, lengths, 1.0), 0.0)  # the empty set has no vector
         targets = kernel(Y, vectors)
-        predicted = self._kernel_values(problem.X[self.support_]) @ coef
+        predicted = self._kernel_values(problem.X[support], fitted) @ coef
         norms = np.einsum("ij,ij->j", coef, predicted)
         errors = cost @ (targets - predicted) ** 2
         dual = np.einsum("ij,ij->j", coef, targets) - 0.5 * norms - 0.5 * (1.0 / cost) @ coef**2
@@ -206,36 +227,51 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     def _advice(self, limit: str) -> str:
         return "Scale the features, or lower C."
 
-    def _kernel_values(self, X: Any) -> NDArray[np.float64]:
+    def _kernel_values(self, X: Any, fitted: Mapping[str, Any]) -> NDArray[np.float64]:
         """Kernel between rows and the training rows, constant feature included."""
-        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        constant = self._constant_feature() ** 2
         if self.kernel == "precomputed":
-            values = X[:, self.support_]
-            return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64) + bias**2
-        kernel = make_kernel(
-            self.kernel, self.support_vectors_, np.float64, self.gamma_, self.kernel_degree, self.coef0
-        )
+            values = X[:, fitted["support_"]]
+            return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64) + constant
+        rows, gamma = fitted["support_vectors_"], fitted["gamma_"]
+        kernel = make_kernel(self.kernel, rows, np.float64, gamma, self.degree, self.coef0)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(kernel.values(kernel.prepare(X)) + bias**2)
+            return np.asarray(kernel.values(kernel.prepare(X)) + constant)
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        blocks = [self._kernel_values(X[rows]) @ self.dual_coef_ for rows in row_blocks(X.shape[0], len(self.support_))]
-        return np.asarray(np.vstack(blocks) - self.half_)
+        blocks = row_blocks(X.shape[0], len(self.support_))
+        scores = [self._kernel_values(X[rows], vars(self)) @ self.dual_coef_ for rows in blocks]
+        return np.asarray(np.vstack(scores) - self.half_)
 
-    def _positives(self, X: Any) -> sp.csr_array:
-        if self.rule != "preimage":
-            return super()._positives(X)
+    def _positives(self, X: Any, scores: NDArray[Any] | None = None) -> sp.csr_array:
+        if self.decision != "preimage":
+            return super()._positives(X, scores)
         blocks = []
         for rows in row_blocks(X.shape[0], len(self.support_)):
-            distance = self.set_norm_ - 2 * self._kernel_values(X[rows]) @ self.set_coef_
+            distance = self.set_norm_ - 2 * self._kernel_values(X[rows], vars(self)) @ self.set_coef_
             blocks.append(sp.csr_array(self.sets_[distance.argmin(axis=1)]))
         return sp.csr_array(sp.vstack(blocks, format="csr"))
 
-    def _set_constant(self, constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
-        self.dual_coef_[:, constant] = 0.0
-        self.half_[constant] = -value[constant]
-        if self.rule == "preimage":
-            self.sets_[:, constant] = value[constant] > 0
+    def _fitted_rules(self) -> dict[str, Rule]:
+        rules = {**super()._fitted_rules(), **support_rules(self, np.float64), "half_": array_of("labels")}
+        if self.decision == "preimage":
+            rules |= {
+                "sets_": array_of("sets labels", 0, 1, "b1"),
+                "set_coef_": array_of("support sets"),
+                "set_norm_": array_of("sets"),
+            }
+        return rules
+
+    def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
+        fitted["dual_coef_"][:, constant] = 0.0
+        fitted["half_"][constant] = -value[constant]
+        if self.decision == "preimage":
+            fitted["sets_"][:, constant] = value[constant] > 0
+
+
+def _label_sets(problem: Problem, varies: NDArray[np.intp], rows: NDArray[np.intp]) -> sp.csr_array:
+    """Label sets of some rows, without the labels that are left out."""
+    return sp.csr_array(problem.labels.positives[rows][:, varies]).astype(np.float64)
 
 
 def _ridge(K: NDArray[np.float64], cost: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -42,6 +42,8 @@ class RAkEL(Baseline):
     ----------
     labelsets_ : list of ndarray
         Columns of the labels of each member.
+    members_ : list of tuples
+        Classifier of each member, None where there is one combination only, and the combinations, one per class.
     classes_ : ndarray
         Label names; for a 1-D y, its two classes.
     label_names_ : ndarray of shape (n_labels,)
@@ -66,6 +68,7 @@ class RAkEL(Baseline):
     [('sun',), ('sea', 'sun')]
     """
 
+    _storable: ClassVar[bool] = False  # its members are any scikit-learn classifiers
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "labelset_size": [Interval(Integral, 1, None, closed="left")],
         "n_models": [Interval(Integral, 1, None, closed="left"), None],
@@ -89,7 +92,7 @@ class RAkEL(Baseline):
         self.estimator = estimator
         self.random_state = random_state
 
-    def _fit(self, X: Any, Y: sp.csr_array) -> None:
+    def _fit(self, X: Any, Y: sp.csr_array) -> dict[str, Any]:
         random = check_random_state(self.random_state)
         n_labels = Y.shape[1]
         k = min(self.labelset_size, n_labels)
@@ -97,9 +100,10 @@ class RAkEL(Baseline):
         drawn: set[tuple[int, ...]] = set()
         while len(drawn) < min(wanted, comb(n_labels, k)):
             drawn.add(tuple(sorted(random.choice(n_labels, k, replace=False).tolist())))
-        self.labelsets_ = [np.array(labels) for labels in sorted(drawn)]
+        labelsets = [np.array(labels) for labels in sorted(drawn)]
         cells = Y.toarray().astype(np.int8)
-        self._members = [self._member(X, cells[:, labels], random) for labels in self.labelsets_]
+        members = [self._member(X, cells[:, labels], random) for labels in labelsets]
+        return {"labelsets_": labelsets, "members_": members}
 
     def _member(self, X: Any, Y: NDArray[np.int8], random: Any) -> tuple[Any, NDArray[np.int8]]:
         """Train a classifier of label combinations; there is none if only one combination occurs."""
@@ -114,7 +118,7 @@ class RAkEL(Baseline):
     def _scores(self, X: Any) -> NDArray[Any]:
         n_labels = len(self.label_names_)
         votes, voters = np.zeros((X.shape[0], n_labels)), np.zeros(n_labels)
-        for labels, (member, combinations) in zip(self.labelsets_, self._members, strict=True):
+        for labels, (member, combinations) in zip(self.labelsets_, self.members_, strict=True):
             code = np.zeros(X.shape[0], dtype=np.intp) if member is None else member.predict(X)
             votes[:, labels] += combinations[code]
             voters[labels] += 1

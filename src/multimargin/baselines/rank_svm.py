@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,18 +13,28 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from multimargin import _core
 from multimargin.baselines._rank_svm_certifier import RankProblem
-from multimargin.baselines._rank_svm_interior import rank_fits_interior, solve_rank_interior
+from multimargin.baselines._rank_svm_interior import RankProposal, rank_fits_interior, solve_rank_interior
 from multimargin.errors import InputError
-from multimargin.estimators._base import LARGEST, Interval, LinearModel, Problem, Solution
-from multimargin.estimators._certificate import Bounds
-from multimargin.estimators._interior import passes_before
-from multimargin.estimators._monitor import Monitor
-from multimargin.estimators._separation_problem import known_labels
+from multimargin.estimators.certificate import Bounds
+from multimargin.estimators.contract import LinearModel, Model, Problem, Status, WarmStart
+from multimargin.estimators.interior_point import passes_before
+from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.separation.problem import known_labels, labels_lacked
+from multimargin.fitted_rules import LARGEST, Rule, array_of
 
 __all__ = ["RankSVM", "threshold_targets"]
 
 ATTEMPTS = 3  # to reach a gap which the solver sees and the certifier does not
 MOST_SCALE = 1e5  # measured: docs/label_set_kernels.md
+
+
+@dataclass(frozen=True)
+class RankTask:
+    """A problem, the labels that take part, by number, and what the certifier knows of their ranking."""
+
+    problem: Problem
+    varies: NDArray[np.intp]
+    ranking: RankProblem
 
 
 class RankSVM(LinearModel):
@@ -94,11 +104,6 @@ class RankSVM(LinearModel):
 
     warm_start = False
     _weighs_cells: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearModel._parameter_constraints,
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-    }
 
     def __init__(
         self,
@@ -125,45 +130,51 @@ class RankSVM(LinearModel):
         self.verbose = verbose
         self.callback = callback
 
-    def _solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        task, varies = self._task(problem)
-        scale = float(np.average(task.cost)) * float(task.squares().mean())
-        rows, (n, d) = self.max_iter, task.X.shape
-        if rank_fits_interior(task):
-            rows = passes_before(self.max_iter, n, min(n, d + 1), len(varies))
-        elif d + 1 < n and scale > MOST_SCALE:
-            self._warn_scale(scale, float(task.squares().mean()))
-        tol, passes = self.tol, 0
-        for _ in range(ATTEMPTS):
-            weights, alpha, more, status = self._propose(problem, task, tol, passes, rows, monitor)
-            passes += more
-            dual = task.dual(alpha)
-            for dtype in dict.fromkeys((np.dtype(problem.dtype), np.dtype(np.float64))):
-                self._set_model(problem, task, varies, weights, dtype)
-                bounds = Bounds(task.primal(self.coef_[varies], self.intercept_[varies]), dual)
-                if bounds.within(self.tol):
-                    break
-            if bounds.within(self.tol) or status != "converged" or passes >= self.max_iter:
-                break
-            tol *= 0.1
-        return Solution(bounds.primal, dual, passes, status)
-
-    def _bounds(self, problem: Problem) -> Bounds:
-        task, varies = self._task(problem)
-        return Bounds(task.primal(self.coef_[varies], self.intercept_[varies]), None)
-
-    def _task(self, problem: Problem) -> tuple[RankProblem, NDArray[np.intp]]:
+    def _prepare(self, problem: Problem) -> RankTask:
         varies = np.flatnonzero(~problem.constant)
-        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        task = RankProblem(problem.X, bias, *known_labels(problem, varies), problem.exact_costs.row)
-        largest = float(task.cost.max()) * float(task.squares().max())
+        positives, missing = known_labels(problem, varies)
+        negatives = labels_lacked(positives, missing)
+        ranking = RankProblem(problem.X, self._constant_feature(), positives, negatives, problem.costs.row)
+        largest = float(ranking.cost.max()) * float(ranking.squares().max())
         if not largest <= LARGEST:
             msg = (
                 f"The largest C |x|^2 must not be above {LARGEST:g}; it is {largest:.3g} with C={self.C!r} and "
                 f"intercept_scaling={self.intercept_scaling!r}. Scale the features, or lower C or intercept_scaling."
             )
             raise InputError(msg)
-        return task, varies
+        return RankTask(problem, varies, ranking)
+
+    def _solve(self, task: RankTask, last: WarmStart | None, monitor: Monitor) -> Model:
+        ranking, varies = task.ranking, task.varies
+        scale = float(np.average(ranking.cost)) * float(ranking.squares().mean())
+        visits, (n, d) = self.max_iter, ranking.X.shape
+        if rank_fits_interior(ranking):
+            visits = passes_before(self.max_iter, n, min(n, d + 1), len(varies))
+        elif d + 1 < n and scale > MOST_SCALE:
+            self._warn_scale(scale, float(ranking.squares().mean()))
+        tol, passes = self.tol, 0
+        for _ in range(ATTEMPTS):
+            found = self._propose(task, tol, passes, visits, monitor)
+            passes = found.passes
+            dual = ranking.dual(found.alpha)
+            for dtype in dict.fromkeys((np.dtype(task.problem.dtype), np.dtype(np.float64))):
+                fitted = self._fitted(task, found.weights, dtype)
+                bounds = Bounds(ranking.primal(fitted["coef_"][varies], fitted["intercept_"][varies]), dual)
+                if bounds.within(self.tol):
+                    break
+            if bounds.within(self.tol) or found.status != Status.converged or passes >= self.max_iter:
+                break
+            tol *= 0.1
+        return Model(fitted, bounds, passes, found.status, found.alpha)
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        return {**super()._fitted_rules(), "threshold_": array_of("labels+1")}
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        task = self._prepare(problem)
+        primal = task.ranking.primal(self.coef_[task.varies], self.intercept_[task.varies])
+        alpha = self._kept_state(problem)
+        return Bounds(primal, None if alpha is None else task.ranking.dual(alpha))
 
     def _warn_scale(self, scale: float, mean: float) -> None:
         msg = (
@@ -172,60 +183,39 @@ class RankSVM(LinearModel):
         )
         warnings.warn(msg, stacklevel=4)
 
-    def _propose(
-        self, problem: Problem, task: RankProblem, tol: float, done: int, rows: int, monitor: Monitor
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], int, str]:
-        """Weights of labels, constant feature last, dual variables of the pairs, passes and status.
+    def _propose(self, task: RankTask, tol: float, passes: int, visits: int, monitor: Monitor) -> RankProposal:
+        """Rank by visits to the rows.
 
-        Where visits to the rows have not converged after many passes, as on badly scaled inputs, and the problem is
-        small, an interior-point method goes on.
+        Where these have not converged after many passes, as on badly scaled inputs, and the problem is small, an
+        interior-point method goes on.
         """
-        left = np.inf if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
-        result = _core.fit_rank_svm(
-            rows=problem.rows(),
-            n_labels=task.positives.shape[1],
-            positive=(task.positives.indptr.astype(np.int64), task.positives.indices.astype(np.int32)),
-            negative=(task.negatives.indptr.astype(np.int64), task.negatives.indices.astype(np.int32)),
-            cost=task.cost,
-            bias=task.bias,
-            tol=tol,
-            max_iter=min(rows, self.max_iter - done),
-            seed=problem.seed,
-            report=lambda pass_, *rest: monitor(done + pass_, *rest),
-            time_limit=left,
+        problem = task.problem
+        most = min(passes + visits, self.max_iter)
+        found = _core.fit_rank_svm(
+            rows=problem.rows,
+            labels=problem.cells,
+            bias=task.ranking.bias,
+            limits=self._limits(problem, monitor, tol=tol, max_iter=most, passes=passes),
         )
-        passes = result["passes"]
-        if result["status"] != "max_iter" or done + passes >= self.max_iter:
-            return result["weights"], result["alpha"], passes, result["status"]
-        left = np.inf if self.time_limit is None else max(self.time_limit - monitor.elapsed, 0.0)
-        found, weights, alpha = solve_rank_interior(
-            task,
-            tol,
-            self.max_iter - done - passes,
-            left,
-            lambda pass_, *rest: monitor(done + passes + pass_, *rest),
-        )
-        return weights, alpha, passes + found.passes, found.status
+        result = found.result
+        if result.status != Status.max_iter or result.passes >= self.max_iter:
+            return RankProposal(found.weights[task.varies], found.alpha, result.passes, result.status)
+        return solve_rank_interior(task.ranking, self._limits(problem, monitor, tol=tol, passes=result.passes))
 
-    def _set_model(
-        self,
-        problem: Problem,
-        task: RankProblem,
-        varies: NDArray[np.intp],
-        weights: NDArray[np.float64],
-        dtype: np.dtype[Any],
-    ) -> None:
+    def _fitted(self, task: RankTask, weights: NDArray[np.float64], dtype: np.dtype[Any]) -> dict[str, Any]:
+        problem, ranking, varies = task.problem, task.ranking, task.varies
         X = problem.X.astype(np.float64, copy=False)
-        scores = np.asarray(safe_sparse_dot(X, weights[:, :-1].T, dense_output=True) + task.bias * weights[:, -1])
-        threshold = _fit_threshold(scores, task.positives, task.negatives, task.cost > 0)
+        scores = np.asarray(safe_sparse_dot(X, weights[:, :-1].T, dense_output=True) + ranking.bias * weights[:, -1])
+        threshold = _fit_threshold(scores, ranking.positives, ranking.negatives, ranking.cost > 0)
         above = weights - threshold[:-1] @ weights
         n_labels = problem.labels.n_labels
-        self.coef_ = np.zeros((n_labels, problem.X.shape[1]), dtype=dtype)
-        self.coef_[varies] = above[:, :-1]
-        self.intercept_ = np.zeros(n_labels, dtype=dtype)
-        self.intercept_[varies] = task.bias * above[:, -1] - threshold[-1]
-        self.threshold_ = np.zeros(n_labels + 1)
-        self.threshold_[np.r_[varies, n_labels]] = threshold
+        coef = np.zeros((n_labels, problem.X.shape[1]), dtype=dtype)
+        coef[varies] = above[:, :-1]
+        intercept = np.zeros(n_labels, dtype=dtype)
+        intercept[varies] = ranking.bias * above[:, -1] - threshold[-1]
+        of_scores = np.zeros(n_labels + 1)
+        of_scores[np.r_[varies, n_labels]] = threshold
+        return {"coef_": coef, "intercept_": intercept, "threshold_": of_scores}
 
 
 def threshold_targets(

@@ -4,92 +4,86 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from multimargin.errors import FileFormatError, InputError, ModelFileError
+from multimargin.errors import InputError, ModelFileError
 
 from ._models import did_you_mean
 
 if TYPE_CHECKING:
+    from multimargin.datasets import Dataset
     from multimargin.labels import LabelMatrix
 
-__all__ = ["Data", "check_features", "check_output", "known_sets", "matched_labels", "read_data"]
+__all__ = [
+    "check_features",
+    "check_output",
+    "data_facts",
+    "known_sets",
+    "matched_labels",
+    "read_data",
+    "reading_notes",
+    "shown_name",
+]
 
 Split = Literal["train", "test"]
 
-
-@dataclass(frozen=True)
-class Data:
-    """What a verb works on.
-
-    Attributes
-    ----------
-    name : str
-        File name, or name and split of a data set.
-    X : ndarray or CSR of shape (n_samples, n_features)
-    Y : array or CSR of shape (n_samples, n_labels), or None
-        None if the file holds no labels.
-    label_names : list of str
-    reading : dict
-        What reads another file in the same way; kept beside a model.
-    """
-
-    name: str
-    X: Any
-    Y: Any
-    label_names: list[str]
-    reading: dict[str, Any] = field(default_factory=dict)
-
-    def labels(self) -> LabelMatrix:
-        """Return Y with the names of its labels."""
-        from multimargin.labels import read_labels
-
-        return read_labels(self.Y, names=self.label_names)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the counts a person looks at first."""
-        facts: dict[str, Any] = {"data": self.name, "rows": self.X.shape[0], "features": self.X.shape[1]}
-        if self.Y is not None:
-            facts["labels"] = self.Y.shape[1]
-            facts["labels_per_row"] = round(float(self.Y.sum()) / self.Y.shape[0], 3)
-        return facts
+EMBEDDED = {
+    "digit-strokes": "Strokes of handwritten digits; training on seven digits, test on 0, 3 and 5.",
+    "digit-strips": "Strips of two to four handwritten digits; the labels are the digits in the strip.",
+}
 
 
 def read_data(
     source: str,
+    split: Split,
     labels: str | None,
     file_format: str | None,
-    split: Split,
-    reading: Mapping[str, Any] | None = None,
+    notes: Mapping[str, Any] | None = None,
     need_labels: bool = True,
-) -> Data:
+) -> Dataset:
     """Read a file, or one split of a data set that has a name.
 
     Parameters
     ----------
     source : str
         A path or a name. A file of that name comes first, so that a data set never hides one.
-    labels, file_format : str or None
-        The options of the command.
     split : {"train", "test"}
         Which part of a data set.
-    reading : dict, optional
-        How the training data of a model was read: `Data.reading`.
+    labels, file_format : str or None
+        The options of the command.
+    notes : dict, optional
+        The notes of a model file, with how its training data was read: `reading_notes`.
     need_labels : bool
         Whether a file without labels is an error.
     """
-    reading = _checked_reading({} if reading is None else reading)
-    path = Path(source)
-    if not (path.exists() or path.suffix or path.parent != Path()):
+    from multimargin import datasets
+    from multimargin.estimators.contract import _check_magnitude
+
+    reading = _checked_reading(notes or {})
+    if _is_name(source):
         return _named(source, split)
-    options = _reading_options(path, reading)
+    path = Path(source)
+    options = dict(reading.get("options", {})) if reading.get("kind") == _kind(path) else {}
     if labels is not None:
         options["labels"] = _label_columns(labels)
-    if need_labels:
-        return _read_file(path, file_format, options)
-    return _read_with_or_without_labels(path, file_format, options, reading)
+    data = datasets.read(path, format=file_format, need_labels=need_labels, **options)
+    try:
+        _check_magnitude(data.X, data.feature_names)
+    except InputError as error:  # here the columns have names
+        msg = f"{path.name}: {error}"
+        raise InputError(msg) from None
+    return data
+
+
+def _is_name(source: str) -> bool:
+    path = Path(source)
+    return not (path.exists() or path.suffix or path.parent != Path())
+
+
+def shown_name(source: str, split: Split) -> str:
+    """Return what to call the data: the file name, or name and split of a data set."""
+    return f"{source} ({split} split)" if _is_name(source) else Path(source).name
 
 
 def _label_columns(text: str) -> str | int | list[str]:
@@ -102,13 +96,19 @@ def _label_columns(text: str) -> str | int | list[str]:
         return [name.strip() for name in text.split(",")]
 
 
-def _reading_options(path: Path, reading: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the training file if they apply to this one: if both are of the same kind."""
-    return dict(reading["options"]) if reading.get("kind") == _kind(path) else {}
+def reading_notes(source: str, data: Dataset) -> dict[str, Any]:
+    """Return notes for a model file: what reads another file of the same kind as the training file."""
+    if _is_name(source):
+        return {}
+    kept = dict(data.options)
+    if "zero_based" not in kept:  # only there must the width be known; elsewhere check_features says it better
+        kept.pop("n_features", None)
+    return {"reading": {"kind": _kind(Path(source)), "options": kept}}
 
 
-def _checked_reading(reading: Any) -> Mapping[str, Any]:
-    """Return the notes of a model file on how its data was read; whoever made the file may have made them up."""
+def _checked_reading(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the training data of a model was read; whoever made the file may have made it up."""
+    reading: Any = notes.get("reading", {})
     options = reading.get("options", {}) if isinstance(reading, dict) else None
     if not isinstance(options, dict) or not all(
         isinstance(item, str | int | None)
@@ -117,44 +117,17 @@ def _checked_reading(reading: Any) -> Mapping[str, Any]:
     ):
         msg = "The notes of the model file on how its training data was read are damaged. Fit the model again."
         raise ModelFileError(msg)
-    return {"options": {}, **reading}
+    return dict(reading)
 
 
 def _kind(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
-def _read_file(path: Path, file_format: str | None, options: dict[str, Any]) -> Data:
-    from multimargin import datasets
-    from multimargin.estimators._base import _check_magnitude
-
-    dataset = datasets.read(path, format=file_format, **options)
-    try:
-        _check_magnitude(dataset.X, dataset.feature_names)
-    except InputError as error:  # here the columns have names
-        msg = f"{path.name}: {error}"
-        raise InputError(msg) from None
-    kept = dict(dataset.options)
-    if "zero_based" not in kept:  # only there must the width be known; elsewhere check_features says it better
-        kept.pop("n_features", None)
-    reading = {"kind": _kind(path), "options": kept}
-    return Data(path.name, dataset.X, dataset.Y, list(dataset.label_names), reading)
-
-
-def _read_with_or_without_labels(
-    path: Path, file_format: str | None, options: dict[str, Any], reading: Mapping[str, Any]
-) -> Data:
-    """Read a file that may lack the label columns: then it has exactly the features of the training file."""
-    try:
-        return _read_file(path, file_format, options)
-    except (FileFormatError, InputError):
-        try:
-            data = _read_file(path, file_format, options | {"labels": []})
-        except (FileFormatError, InputError):
-            data = None
-        if data is None or data.X.shape[1] != reading.get("n_features"):
-            raise
-    return Data(data.name, data.X, None, [], data.reading)
+def data_facts(name: str, data: Dataset) -> dict[str, Any]:
+    """Return the counts a person looks at first."""
+    facts: dict[str, Any] = {"data": name, "rows": data.X.shape[0], "features": data.X.shape[1]}
+    return facts | {"labels": data.Y.shape[1], "labels_per_row": round(float(data.Y.sum()) / data.Y.shape[0], 3)}
 
 
 def known_sets() -> list[dict[str, Any]]:
@@ -193,13 +166,9 @@ def _embedded_facts(name: str) -> dict[str, Any]:
     }
 
 
-EMBEDDED = {
-    "digit-strokes": "Strokes of handwritten digits; training on seven digits, test on 0, 3 and 5.",
-    "digit-strips": "Strips of two to four handwritten digits; the labels are the digits in the strip.",
-}
+def _named(name: str, split: Split) -> Dataset:
+    import numpy as np
 
-
-def _named(name: str, split: Split) -> Data:
     from multimargin import datasets
 
     known = [*EMBEDDED, *(facts.name for facts in datasets.available())]
@@ -208,20 +177,23 @@ def _named(name: str, split: Split) -> Data:
         msg = f"There is no file and no data set called {name!r}.{hint} See: multimargin datasets"
         raise InputError(msg)
     if name == "digit-strokes":
-        return _digit_strokes(split)
-    bunch = datasets.load_digit_strips() if name == "digit-strips" else datasets.load(name)
-    names = [str(label) for label in bunch.label_names]
-    return Data(f"{name} ({split} split)", bunch[f"X_{split}"], bunch[f"Y_{split}"], names)
+        digits = datasets.load_digit_attributes()
+        rows = np.isin(digits.digit, digits.splits[0].seen if split == "train" else digits.splits[0].unseen)
+        return _dataset(digits, digits.X[rows], digits.Y[rows])
+    both = datasets.load_digit_strips() if name == "digit-strips" else datasets.load(name)
+    return _dataset(both, both[f"X_{split}"], both[f"Y_{split}"])
 
 
-def _digit_strokes(split: Split) -> Data:
-    import numpy as np
+def _dataset(whole: Any, X: Any, Y: Any) -> Dataset:
+    from multimargin.datasets import Dataset
 
-    from multimargin import datasets
-
-    bunch = datasets.load_digit_attributes()
-    rows = np.isin(bunch.digit, bunch.splits[0].seen if split == "train" else bunch.splits[0].unseen)
-    return Data(f"digit-strokes ({split} split)", bunch.X[rows], bunch.Y[rows], list(bunch.label_names))
+    return Dataset(
+        X=X,
+        Y=Y,
+        label_names=whole.label_names,
+        feature_names=whole.feature_names,
+        description=whole.description,
+    )
 
 
 def check_output(path: Path | None) -> None:
@@ -240,27 +212,27 @@ def check_output(path: Path | None) -> None:
         raise InputError(msg)
 
 
-def check_features(model: Any, data: Data) -> None:
+def check_features(model: Any, name: str, data: Dataset) -> None:
     """Refuse data whose number of features is not the model's."""
     if data.X.shape[1] != model.n_features_in_:
         msg = (
-            f"{data.name} has {data.X.shape[1]} features, but the model needs {model.n_features_in_}. "
+            f"{name} has {data.X.shape[1]} features, but the model needs {model.n_features_in_}. "
             f"Give data made in the same way; --labels says which columns are no features."
         )
         raise InputError(msg)
 
 
-def matched_labels(model: Any, data: Data) -> LabelMatrix:
+def matched_labels(model: Any, name: str, data: Dataset) -> LabelMatrix:
     """Return the labels of the data in the order of the model's."""
     from multimargin.labels import read_labels
 
-    expected = [str(name) for name in model.label_names_]
-    if len(data.label_names) != len(expected):
-        msg = f"{data.name} has {len(data.label_names)} labels, but the model knows {len(expected)}."
+    expected = [str(label) for label in model.label_names_]
+    position = {str(label): j for j, label in enumerate(data.label_names)}
+    if len(position) != len(expected):
+        msg = f"{name} has {len(position)} labels, but the model knows {len(expected)}."
         raise InputError(msg)
-    unknown = sorted(set(data.label_names) - set(expected))
+    unknown = sorted(set(position) - set(expected))
     if unknown:
-        msg = f"{data.name} has the label {unknown[0]!r}, which the model does not know. Give the same labels."
+        msg = f"{name} has the label {unknown[0]!r}, which the model does not know. Give the same labels."
         raise InputError(msg)
-    position = {name: j for j, name in enumerate(data.label_names)}
-    return read_labels(data.Y[:, [position[name] for name in expected]], names=expected)
+    return read_labels(data.Y[:, [position[label] for label in expected]], names=expected)

@@ -19,30 +19,36 @@ OWN_OPTION = {"prior": "--prior", "callback": None}
 
 def make_model(name: str, settings: Sequence[str]) -> Any:
     """Make an estimator from its registered name and settings such as ``C=1``."""
-    from multimargin.estimators import REGISTRY
-
-    if name not in REGISTRY:
-        msg = f"There is no model {name!r}. Known models: {', '.join(REGISTRY)}.{did_you_mean(name, REGISTRY)}"
+    models = known_models()
+    if name not in models:
+        msg = f"There is no model {name!r}. Known models: {', '.join(models)}.{did_you_mean(name, models)}"
         raise InputError(msg)
-    return REGISTRY[name](**parse_parameters(REGISTRY[name], settings))
+    return models[name](**parse_parameters(models[name], settings))
 
 
-def read_model(path: Path) -> Any:
-    """Read a model that predicts labels from its file."""
-    from multimargin.persistence import load
+def known_models() -> dict[str, type]:
+    """Return the estimators, and after them the baselines, by name."""
+    from multimargin import baselines, estimators
 
-    model = load(path)
+    return {**estimators.REGISTRY, **baselines.REGISTRY}
+
+
+def read_model(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Read a model that predicts labels, and the notes beside it, from its file."""
+    from multimargin.persistence import load_with_notes
+
+    model, notes = load_with_notes(path)
     if not hasattr(model, "label_names_"):
         kind = "was never fitted" if not hasattr(model, "classes_") else "predicts categories, not labels"
         msg = f"{path} holds a {type(model).__name__} that {kind}. Give a model written by: multimargin fit"
         raise InputError(msg)
-    return model
+    return model, notes
 
 
 def not_converged(model: Any) -> str | None:
-    """Return a sentence on a model whose certificate does not prove it within its tolerance."""
-    certificate = model.certificate_
-    if certificate.converged:
+    """Return a sentence on a model with a certificate that does not prove it within its tolerance."""
+    certificate = getattr(model, "certificate_", None)
+    if certificate is None or certificate.converged:
         return None
     gap, over = certificate.relative_gap, ""
     if gap <= model.tol and hasattr(certificate, "global_relative_gap"):
@@ -96,8 +102,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def model_summaries() -> list[dict[str, Any]]:
     """Return name, class, first sentence and parameters of every registered model."""
-    from multimargin.estimators import REGISTRY
-
     return [
         {
             "name": name,
@@ -109,5 +113,5 @@ def model_summaries() -> list[dict[str, Any]]:
                 if key not in OWN_OPTION
             },
         }
-        for name, cls in REGISTRY.items()
+        for name, cls in known_models().items()
     ]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Format", "Json", "Labels", "ModelFile"]
+__all__ = ["Format", "Json", "Labels", "ModelFile", "TestData"]
 
 Labels = Annotated[
     str | None,
@@ -23,4 +23,7 @@ Format = Annotated[
     typer.Option("--format", help="File format, where the extension does not tell.", metavar="NAME"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer as one JSON document on standard output.")]
+TestData = Annotated[
+    str, typer.Argument(help="A data file, or the name of a data set (its test split).", metavar="DATA")
+]
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by fit.", metavar="MODEL")]

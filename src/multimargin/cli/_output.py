@@ -6,19 +6,22 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["console", "facts_table", "fit_progress", "print_json", "status"]
+__all__ = ["Step", "console", "facts_table", "fit_progress", "print_json", "status", "steps", "table"]
 
 QUIET_SECONDS = 10.0
 
 Callback = Callable[[Any], bool | None]
+Step = Callable[[str], None]
+"""Told what is being worked on."""
 
 
 def console() -> Console:
@@ -55,30 +58,30 @@ def facts_table(facts: Mapping[str, Any]) -> Table:
     return table
 
 
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
+    """Return a table whose first column names the rows."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for k, name in enumerate(header):
+        made.add_column(name, justify="right" if k else "left", no_wrap=True)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
 @contextmanager
-def status(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on standard error what is being done; gives a function that tells the step reached.
-
-    A spinner on a terminal; otherwise a line every ten seconds at most, when a step begins.
-    """
+def steps(total: int) -> Iterator[Step]:
+    """Give a function to announce the next of several steps: a bar on a terminal, nothing otherwise."""
     errors = Console(stderr=True)
-    if not errors.is_terminal:
-        yield _quiet_steps(what)
-        return
-    with errors.status(what) as spinner:
-        yield lambda step: spinner.update(f"{what}: {step}")
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("starting", total=total)
+        yield lambda what: bar.update(task, description=what, advance=1)
 
 
-def _quiet_steps(what: str) -> Callable[[str], None]:
-    last = [time.monotonic()]
-
-    def update(step: str) -> None:
-        now = time.monotonic()
-        if now - last[0] >= QUIET_SECONDS:
-            last[0] = now
-            sys.stderr.write(f"{what}: {step}\n")
-
-    return update
+def status(what: str) -> AbstractContextManager[Any]:
+    """Show what is being done beside a spinner, on a terminal; nothing otherwise."""
+    errors = Console(stderr=True)
+    return errors.status(what) if errors.is_terminal else nullcontext()
 
 
 @contextmanager
@@ -117,13 +120,13 @@ def _moving_bar(bar: Progress, what: str, tol: float) -> Callback:
 
 
 def _quiet_lines(what: str) -> Callback:
-    last = [time.monotonic()]
+    last = time.monotonic()
 
     def update(progress: Any) -> None:
-        now = time.monotonic()
+        nonlocal last
         gap = _relative_gap(progress)
-        if gap is not None and now - last[0] >= QUIET_SECONDS:
-            last[0] = now
+        if gap is not None and time.monotonic() - last >= QUIET_SECONDS:
+            last = time.monotonic()
             sys.stderr.write(f"{what}: pass {progress.pass_}, {progress.time:.0f} s, relative gap {gap:.1e}\n")
 
     return update

@@ -42,9 +42,9 @@ class Predictions:
 def predict(model: Any, X: Any, scores: bool) -> Predictions:
     """Predict in one form, whichever form of Y the model was fitted with."""
     names = model.label_names_
-    positives = read_labels(_as_matrix(model.predict(X)), names=names, subject="the prediction").positives
-    values = _as_matrix(model.decision_function(X)) if scores else None
-    return Predictions(positives, [str(name) for name in names], values)
+    labels, values = model.predict_with_scores(X) if scores else (model.predict(X), None)
+    positives = read_labels(_as_matrix(labels), names=names, subject="the prediction").positives
+    return Predictions(positives, [str(name) for name in names], _as_matrix(values))
 
 
 def _as_matrix(values: Any) -> Any:

@@ -51,10 +51,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _call(words: list[str]) -> int:
-    from ._app import app
+    from ._app import make_app
 
     try:
-        code = app(words, prog_name="multimargin", standalone_mode=False)
+        code = make_app()(words, prog_name="multimargin", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except typer.Exit as stop:

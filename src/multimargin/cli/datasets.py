@@ -66,16 +66,11 @@ def _show_one(entry: dict[str, Any], json: bool) -> None:
 
 
 def _show_all(sets: list[dict[str, Any]]) -> None:
-    from rich.table import Table
+    from ._output import console, table
 
-    from ._output import console
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("name", style="bold", no_wrap=True)
-    for number in ("train", "test", "features", "labels", "cardinality"):
-        table.add_column(number, justify="right", no_wrap=True)
-    table.add_column("where", no_wrap=True)
-    for entry in sets:
-        row = [f"{entry[key]:,}" for key in ("train", "test", "features", "labels")]
-        table.add_row(entry["name"], *row, f"{entry['cardinality']:.2f}", entry["where"])
-    console().print(table)
+    counts = ("train", "test", "features", "labels")
+    rows = [
+        (entry["name"], *(f"{entry[key]:,}" for key in counts), f"{entry['cardinality']:.2f}", entry["where"])
+        for entry in sets
+    ]
+    console().print(table(("name", *counts, "cardinality", "where"), rows))

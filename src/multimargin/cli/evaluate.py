@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from ._options import Format, Json, Labels, ModelFile
+from ._options import Format, Json, Labels, ModelFile, TestData
 
 __all__ = ["HELP", "run"]
 
@@ -24,34 +20,32 @@ Examples:
   multimargin evaluate model.mm scene --json
 """
 
-Source = Annotated[str, typer.Argument(help="A data file, or the name of a data set (its test split).", metavar="DATA")]
 
-
-def run(model: ModelFile, source: Source, labels: Labels = None, format: Format = None, json: Json = False) -> None:
+def run(model: ModelFile, source: TestData, labels: Labels = None, format: Format = None, json: Json = False) -> None:
     """Run the verb."""
     from multimargin import metrics
-    from multimargin.persistence import load_notes
 
-    from ._data import check_features, matched_labels, read_data
+    from ._data import check_features, data_facts, matched_labels, read_data, shown_name
     from ._models import not_converged, read_model
     from ._output import console, facts_table, print_json, status
     from ._predictions import predict
 
-    estimator = read_model(model)
+    estimator, notes = read_model(model)
+    name = shown_name(source, "test")
     with status(f"reading {source}"):
-        data = read_data(source, labels, format, "test", load_notes(model).get("reading"))
-    check_features(estimator, data)
-    truth = matched_labels(estimator, data)
+        data = read_data(source, "test", labels, format, notes)
+    check_features(estimator, name, data)
+    truth = matched_labels(estimator, name, data)
     with status("predicting"):
         predictions = predict(estimator, data.X, scores=True)
     report = metrics.report(truth, predictions.positives, scores=predictions.scores)
+    facts, sentence = {**data_facts(name, data), "model": str(model)}, not_converged(estimator)
     if json:
-        converged = estimator.certificate_.converged
-        print_json({**data.facts(), "model": str(model), "converged": converged, "report": report.to_dict()})
+        print_json({**facts, "converged": sentence is None, "report": report.to_dict()})
         return
     screen = console()
-    screen.print(facts_table({**data.facts(), "model": model}))
-    if sentence := not_converged(estimator):
+    screen.print(facts_table(facts))
+    if sentence:
         screen.print(sentence, markup=False)
     screen.print()
     screen.print(str(report), markup=False)

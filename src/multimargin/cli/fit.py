@@ -99,30 +99,32 @@ def _train(
     out: Path | None,
     json: bool,
 ) -> None:
+    from multimargin.labels import read_labels
     from multimargin.persistence import save
 
-    from ._data import check_output, read_data
+    from ._data import check_output, data_facts, read_data, reading_notes, shown_name
     from ._output import fit_progress, status
 
     check_output(out)
     with status(f"reading {source}"):
-        data = read_data(source, labels, file_format, "train")
+        data = read_data(source, "train", labels, file_format)
+    Y = read_labels(data.Y, names=data.label_names)
     if prior is not None:
-        estimator.set_params(prior=_read_prior(prior, data.labels()))
+        estimator.set_params(prior=_read_prior(prior, Y))
     start = time.perf_counter()
     with fit_progress(f"fitting {name}", estimator.get_params().get("tol", 1e-3)) as callback:
-        _fit(estimator, data, callback)
+        _fit(estimator, data.X, Y, callback)
     seconds = time.perf_counter() - start
     if out is not None:
-        save(estimator, out, notes={"reading": {**data.reading, "n_features": data.X.shape[1]}})
-    _show_result(estimator, name, data.facts(), seconds, out, json)
+        save(estimator, out, notes=reading_notes(source, data))
+    _show_result(estimator, name, data_facts(shown_name(source, "train"), data), seconds, out, json)
 
 
-def _fit(estimator: Any, data: Any, callback: Any) -> None:
-    """Fit with named labels and without keeping the progress bar in the model."""
+def _fit(estimator: Any, X: Any, Y: Any, callback: Any) -> None:
+    """Fit without keeping the progress bar in the model."""
     if "callback" in estimator.get_params():
         estimator.set_params(callback=callback)
-    estimator.fit(data.X, data.labels())
+    estimator.fit(X, Y)
     if "callback" in estimator.get_params():
         estimator.set_params(callback=None)
 
@@ -151,13 +153,15 @@ def _show_result(
 ) -> None:
     from ._output import console, facts_table, print_json
 
-    certificate = dataclasses.asdict(estimator.certificate_)
+    found = getattr(estimator, "certificate_", None)  # a baseline may have none
+    certificate = None if found is None else dataclasses.asdict(found)
+    passes = getattr(estimator, "n_iter_", None)
     result = {
         "model": name,
         **facts,
-        "converged": certificate["converged"],
+        "converged": None if found is None else found.converged,
         "certificate": certificate,
-        "passes": estimator.n_iter_,
+        "passes": passes,
         "seconds": round(seconds, 3),
         "out": None if out is None else str(out),
     }
@@ -168,7 +172,7 @@ def _show_result(
     screen = console()
     screen.print(facts_table({**facts, "model": f"{name}, {_settings(estimator)}"}))
     screen.print()
-    screen.print(facts_table(_certificate_lines(certificate, estimator.n_iter_, seconds)))
+    screen.print(facts_table({**_certificate_lines(certificate, passes), "seconds": f"{seconds:.2f}"}))
     screen.print()
     screen.print(f"model file: {out}" if out else "The model was not kept; give --out FILE to keep it.")
 
@@ -185,7 +189,9 @@ def _settings(estimator: Any) -> str:
     return " ".join(changed)
 
 
-def _certificate_lines(certificate: dict[str, Any], passes: int, seconds: float) -> dict[str, str]:
+def _certificate_lines(certificate: dict[str, Any] | None, passes: int | None) -> dict[str, str]:
+    if certificate is None:
+        return {"certificate": "none: this method minimises nothing that could be bounded"}
     verdict = "proved within tol" if certificate["converged"] else "not within tol"
     return {
         "primal": f"{certificate['primal']:.6g}",
@@ -193,7 +199,6 @@ def _certificate_lines(certificate: dict[str, Any], passes: int, seconds: float)
         "relative gap": f"{certificate['relative_gap']:.1e} ({verdict})",
         "exact oracle calls": f"{certificate['oracle_exact']:.0%}",
         "passes": str(passes),
-        "seconds": f"{seconds:.2f}",
     }
 
 

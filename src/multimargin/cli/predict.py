@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._options import Format, Json, Labels, ModelFile
+from ._options import Format, Json, Labels, ModelFile, TestData
 
 __all__ = ["HELP", "run"]
 
@@ -30,7 +30,6 @@ An .npz file holds the predictions as [bold]scipy.sparse.load_npz[/bold] reads t
 scores if asked for.
 """
 
-Source = Annotated[str, typer.Argument(help="A data file, or the name of a data set (its test split).", metavar="DATA")]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="A .csv or .npz file; standard output (CSV) by default.", metavar="FILE"),
@@ -40,7 +39,7 @@ Scores = Annotated[bool, typer.Option("--scores", help="Give scores instead of 0
 
 def run(
     model: ModelFile,
-    source: Source,
+    source: TestData,
     labels: Labels = None,
     out: Out = None,
     scores: Scores = False,
@@ -50,26 +49,25 @@ def run(
     """Run the verb."""
     import warnings
 
-    from multimargin.persistence import load_notes
-
-    from ._data import check_features, check_output, read_data
+    from ._data import check_features, check_output, read_data, shown_name
     from ._models import not_converged, read_model
     from ._output import status
     from ._predictions import check_kind, predict, write
 
     check_output(out)
     check_kind(out)
-    estimator = read_model(model)
+    estimator, notes = read_model(model)
     if sentence := not_converged(estimator):
         warnings.warn(sentence, stacklevel=1)
     with status(f"reading {source}"):
-        data = read_data(source, labels, format, "test", load_notes(model).get("reading"), need_labels=False)
-    check_features(estimator, data)
+        data = read_data(source, "test", labels, format, notes, need_labels=False)
+    name = shown_name(source, "test")
+    check_features(estimator, name, data)
     with status("predicting"):
         predictions = predict(estimator, data.X, scores)
     if out is not None:
         write(predictions, out, scores)
-    _show(predictions, data.name, out, scores, json)
+    _show(predictions, name, out, scores, json)
 
 
 def _show(predictions: Any, name: str, out: Path | None, scores: bool, json: bool) -> None:

@@ -1,11 +1,10 @@
 """Estimators. A new one is a file here and a line in :data:`REGISTRY`."""
 
-from multimargin.estimators._base import MultilabelClassifier
-from multimargin.estimators._certificate import Certificate, certify
-from multimargin.estimators._monitor import History, Progress
+from multimargin.estimators.certificate import Certificate, certify
 from multimargin.estimators.cliques import CliqueCertificate, CliqueClassifier, CliquePath
-from multimargin.estimators.kernel_m3l import KernelM3L
-from multimargin.estimators.m3l import LinearM3L
+from multimargin.estimators.contract import MultilabelClassifier
+from multimargin.estimators.m3l import KernelM3L, LinearM3L
+from multimargin.estimators.monitor import History, Progress
 from multimargin.estimators.separation import CalibratedSeparationClassifier, OutputKernelClassifier
 from multimargin.estimators.submodular import SubmodularClassifier
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from threading import Lock
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["one_blas_thread"]
 
@@ -18,11 +18,14 @@ class _OneBlasThread:
 
     def __init__(self) -> None:
         self._lock, self._users, self._limit = Lock(), 0, ExitStack()
+        self._libraries: ThreadpoolController | None = None  # finding them takes milliseconds
 
     def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._limit.enter_context(threadpool_limits(1, user_api="blas"))
+                if self._libraries is None:
+                    self._libraries = ThreadpoolController()
+                self._limit.enter_context(self._libraries.limit(limits=1, user_api="blas"))
             self._users += 1
 
     def __exit__(self, *error: object) -> None:

@@ -50,7 +50,14 @@ FORMATS = {
 }
 
 
-def read(path: FilePath, *, labels: Labels | None = None, format: str | None = None, **options: Any) -> Dataset:
+def read(
+    path: FilePath,
+    *,
+    labels: Labels | None = None,
+    need_labels: bool = True,
+    format: str | None = None,
+    **options: Any,
+) -> Dataset:
     r"""Read a multi-label data file.
 
     Parameters
@@ -60,6 +67,9 @@ def read(path: FilePath, *, labels: Labels | None = None, format: str | None = N
     labels : path of a Mulan XML file, list of names, int or None, default=None
         Which columns are labels (ARFF, CSV, Parquet), or the names of the labels (LIBSVM, XMC, npz). None
         suffices for MEKA ARFF, LIBSVM, XMC and npz.
+    need_labels : bool, default=True
+        Whether a file must have labels. False: one without the label columns, or without Y, is read as features only.
+        In LIBSVM and XMC files any row may have no labels.
     format : {"arff", "libsvm", "xmc", "csv", "parquet", "npz"} or None, default=None
         None: by the ending of the name, or by the content if the ending says nothing (.txt, .data).
     **options
@@ -99,6 +109,8 @@ def read(path: FilePath, *, labels: Labels | None = None, format: str | None = N
     if unknown:
         msg = f"{path}: the {name} reader has no option {unknown[0]!r}; its options are {', '.join(known)}"
         raise InputError(msg)
+    if "need_labels" in known:
+        options["need_labels"] = need_labels
     return FORMATS[name].read(path, labels=labels, **options)
 
 

@@ -19,12 +19,17 @@ from multimargin.datasets.formats.columns import (
     assign_roles,
     check_features,
     check_missing,
+    labels_there,
     names_of_labels,
 )
 from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, decoded, naming, read_text
 from multimargin.errors import FileFormatError
 
 __all__ = ["read_arff"]
+
+Floats = npt.NDArray[np.float64]
+Csr = tuple[Floats, npt.NDArray[np.int32], npt.NDArray[np.int64]]
+LabelRows = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 
 _MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d{1,18})(?!\S)")
 
@@ -33,6 +38,7 @@ def read_arff(
     path: FilePath,
     *,
     labels: Labels | None = None,
+    need_labels: bool = True,
     ignore: Sequence[str] = (),
     missing: str = "error",
     n_features: int | None = None,
@@ -49,6 +55,8 @@ def read_arff(
     labels : path of a Mulan XML file, list of names, int or None, default=None
         Which attributes are labels. A count means the first attributes, a negative one the last. None reads
         the count from ``-C`` in the relation name, as MEKA writes it.
+    need_labels : bool, default=True
+        Whether a file must have labels. False: one that has none of the label columns is read as features only.
     ignore : list of str, default=()
         Attributes to leave out, such as identifiers.
     missing : {"error", "nan"}, default="error"
@@ -93,7 +101,8 @@ def read_arff(
     with naming(path, text):
         header = _core.arff_header(text, most)
         names = [decoded(name) for name, *_ in header.attributes]
-        roles = assign_roles(path, names, _meka_count(path, header) if given is None else given, ignore)
+        stated = _meka_count(path, header, need_labels) if given is None else given
+        roles = assign_roles(path, names, labels_there(stated, names, need_labels), ignore)
         column_of, columns, n_one_hot = _feature_columns(path, header, names, roles, most)
         check_features(path, columns, n_features, feature_names)
         dense = not header.sparse and 2 * n_one_hot <= len(columns)
@@ -103,8 +112,10 @@ def read_arff(
         return table_dataset(path, X, Y, label_names, columns, dtype, ignore=tuple(ignore), missing=missing)
 
 
-def _meka_count(path: FilePath, header: _core.Header) -> int:
+def _meka_count(path: FilePath, header: _core.Header, need_labels: bool) -> int | list[str]:
     found = _MEKA_COUNT.search(decoded(header.relation))
+    if found is None and not need_labels:
+        return []
     if found is None:
         neighbours = sorted(str(p) for p in Path(path).parent.glob("*.xml"))
         remedy = f'labels="{neighbours[0]}"' if len(neighbours) == 1 else "labels=<XML file, names or count>"
@@ -153,8 +164,8 @@ def _feature_columns(
 
 def table_dataset(
     path: FilePath,
-    X: _core.Floats | _core.Csr,
-    Y: _core.LabelRows,
+    X: Floats | Csr,
+    Y: LabelRows,
     label_names: list[str],
     feature_names: list[str],
     dtype: npt.DTypeLike,

@@ -21,6 +21,7 @@ __all__ = [
     "check_missing",
     "check_width",
     "given_names",
+    "labels_there",
     "names_of_labels",
     "numbers_as_names",
 ]
@@ -103,6 +104,13 @@ def numbers_as_names(path: FilePath, first: int, count: int, max_bytes: int) -> 
     """Return the numbers of the labels as their names."""
     check_size(path, f"names of {count} labels", 80 * count, max_bytes)
     return [str(k + first) for k in range(count)]
+
+
+def labels_there(labels: list[str] | int, names: Sequence[str], need_labels: bool) -> list[str] | int:
+    """Return the labels, or none if no column has the name of one and the file need not have them."""
+    if need_labels or isinstance(labels, int) or not set(labels).isdisjoint(names):
+        return labels
+    return []
 
 
 def positions_by_count(path: FilePath, n_columns: int, count: int) -> list[int]:

@@ -30,6 +30,7 @@ def read_npz(
     path: FilePath,
     *,
     labels: Labels | None = None,
+    need_labels: bool = True,
     split: str | None = None,
     missing: str = "error",
     n_features: int | None = None,
@@ -50,6 +51,8 @@ def read_npz(
         The file.
     labels : path of a Mulan XML file, list of names or None, default=None
         Names of the columns of Y. None: ``label_names`` in the file, else "0", "1", ...
+    need_labels : bool, default=True
+        Whether there must be a Y. False: an archive without one is read as features only.
     split : str or None, default=None
         Which part to read from a file that holds several.
     missing : {"error", "nan"}, default="error"
@@ -84,6 +87,8 @@ def read_npz(
     suffix = "" if split is None else f"_{split}"
     with fitting(path, lambda: 2 * sum(array.nbytes for array in arrays.values())):
         X = _matrix(path, arrays, f"X{suffix}", MOST_FEATURES)
+        if not need_labels and not any(key.startswith(f"Y{suffix}") for key in arrays):
+            names, arrays[f"Y{suffix}"] = [], np.zeros((X.shape[0], 0))
         Y = _matrix(path, arrays, f"Y{suffix}", MOST_LABELS)
         _check(path, X, Y, missing_as_nan)
         check_width(path, X.shape[1], n_features)

@@ -162,7 +162,7 @@ def read_xmc(
         return make_dataset(
             path,
             csr_matrix(X, shape=(len(X[2]) - 1, d)),
-            label_matrix(*Y, found_labels),
+            label_matrix(Y[0], Y[1], found_labels),
             names if names is not None else numbers_as_names(path, 0, found_labels, most),
             None,
             dtype,
@@ -171,7 +171,7 @@ def read_xmc(
 
 
 def _count(
-    path: FilePath, what: str, extent: _core.Extent, zero_based: ZeroBased, wanted: int | None
+    path: FilePath, what: str, extent: tuple[int, int, int, int], zero_based: ZeroBased, wanted: int | None
 ) -> tuple[int, int]:
     """Return the first index of the file and the number of columns."""
     smallest, smallest_line, largest, largest_line = extent

@@ -20,6 +20,7 @@ from multimargin.datasets.formats.columns import (
     assign_roles,
     check_features,
     check_missing,
+    labels_there,
     names_of_labels,
     shortened,
 )
@@ -42,6 +43,7 @@ def read_csv(
     path: FilePath,
     *,
     labels: Labels | None = None,
+    need_labels: bool = True,
     ignore: Sequence[str] = (),
     missing: str = "error",
     delimiter: str | None = None,
@@ -59,6 +61,8 @@ def read_csv(
     labels : list of names, path of a Mulan XML file or int
         Which columns are labels. A count means the first columns, a negative one the last. An empty list
         reads features only.
+    need_labels : bool, default=True
+        Whether a file must have labels. False: one that has none of the label columns is read as features only.
     ignore : list of str, default=()
         Columns to leave out, such as identifiers; they may hold any text.
     missing : {"error", "nan"}, default="error"
@@ -101,7 +105,7 @@ def read_csv(
     with naming(path, text):
         header = _core.csv_header(text, delimiter or "\0", most)
         names = [decoded(name) for name, *_ in header.attributes]
-        roles = assign_roles(path, names, _stated(path, given, names), ignore)
+        roles = assign_roles(path, names, _stated(path, given, names, need_labels), ignore)
         check_features(path, [names[k] for k in roles.features], n_features, feature_names)
         label_of = np.full(len(names), -1, dtype=np.int32)
         label_of[roles.labels] = np.arange(len(roles.labels))
@@ -124,6 +128,7 @@ def read_parquet(
     path: FilePath,
     *,
     labels: Labels | None = None,
+    need_labels: bool = True,
     ignore: Sequence[str] = (),
     missing: str = "error",
     n_features: int | None = None,
@@ -137,7 +142,7 @@ def read_parquet(
     ----------
     path : path
         The file. Feature columns are numbers or booleans; label columns hold 0 and 1, or booleans.
-    labels, ignore, n_features, feature_names, dtype, max_bytes
+    labels, need_labels, ignore, n_features, feature_names, dtype, max_bytes
         As in :func:`read_csv`.
     missing : {"error", "nan"}, default="error"
         What to do with nulls and NaN among the features. A missing label is always an error.
@@ -156,7 +161,7 @@ def read_parquet(
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         msg = f"{path}: expected different names for all columns, found {shortened(twice)} twice; rename one"
         raise FileFormatError(msg)
-    roles = assign_roles(path, names, _stated(path, given, names), ignore)
+    roles = assign_roles(path, names, _stated(path, given, names, need_labels), ignore)
     label_names, columns = [names[k] for k in roles.labels], [names[k] for k in roles.features]
     check_features(path, columns, n_features, feature_names)
     needed = 8 * file.metadata.num_rows * (len(columns) + len(label_names))
@@ -191,14 +196,14 @@ def read_parquet(
         )
 
 
-def _stated(path: FilePath, labels: list[str] | int | None, names: list[str]) -> list[str] | int:
-    if labels is None:
+def _stated(path: FilePath, labels: list[str] | int | None, names: list[str], need_labels: bool) -> list[str] | int:
+    if labels is None and need_labels:
         msg = (
             f"{path}: expected labels=[...] to say which columns are labels, found none; "
             f"the columns are {shortened(names)}"
         )
         raise InputError(msg)
-    return labels
+    return labels_there(labels or [], names, need_labels)
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:

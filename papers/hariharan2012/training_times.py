@@ -1,0 +1,203 @@
+"""Hariharan et al., 2012, section 7.1: training times against LIBLINEAR, LIBSVM and a cutting plane, and progress."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import normalize
+from sklearn.svm import SVC
+
+from multimargin import KernelM3L, LinearM3L, datasets
+from papers.measuring import Cell, Settings, Step, as_dense, cell, hamming_percent, quiet_about_constants
+
+from .cutting_plane import cutting_plane
+
+__all__ = ["cutting_plane_times", "training_progress", "training_times"]
+
+CACHE_MIB = 4096
+Seconds = float
+_aside = partial(cell, headline=False)
+_seconds = partial(_aside, judged=False)
+
+
+def training_times(settings: Settings, step: Step) -> list[Cell]:
+    """Training times against the number of rows: one-vs-all by LIBLINEAR and LIBSVM, and M3L with R = I."""
+    has_liblinear = _has_liblinear()
+    cells: list[Cell] = []
+    for entry in settings["sets"]:
+        X_all, Y_all = _training_rows(entry["data"])
+        for n in entry["rows"]:
+            X, Y = _first_rows(X_all, Y_all, n)
+            where = f"{entry['name']}, N = {X.shape[0]:,}"
+            seconds: dict[str, Seconds] = {}
+            if has_liblinear:
+                step(f"{where}: LIBLINEAR")
+                sample = _stratified_labels(Y, settings["liblinear_labels"])
+                seconds["LIBLINEAR"] = _liblinear_seconds(X, Y[:, sample]) / len(sample) * Y.shape[1]
+            step(f"{where}: LinearM3L")
+            seconds["LinearM3L"] = _cpu(LinearM3L(random_state=0).fit, X, Y)
+            for kernel in settings["kernels"]:
+                step(f"{where}: KernelM3L, {kernel}")
+                model = KernelM3L(kernel=kernel, cache_size=CACHE_MIB, random_state=0)
+                seconds[f"KernelM3L, {kernel}"] = _cpu(model.fit, X, Y)
+                if X.shape[0] > settings["libsvm_rows"]:
+                    continue
+                step(f"{where}: LIBSVM, {kernel}")
+                sample = _stratified_labels(Y, settings["libsvm_labels"])
+                mean = np.mean([_libsvm_seconds(X, Y[:, label], kernel, model.gamma_) for label in sample])
+                seconds[f"LIBSVM, {kernel}"] = float(mean) * Y.shape[1]
+            cells += _ratios(where, seconds, settings["kernels"])
+            cells += [_seconds(f"{where}: {name}, s", value) for name, value in seconds.items()]
+    return cells
+
+
+def _ratios(where: str, seconds: dict[str, Seconds], kernels: list[str]) -> list[Cell]:
+    pairs = [("LIBLINEAR", "LinearM3L"), *((f"LIBSVM, {kernel}", f"KernelM3L, {kernel}") for kernel in kernels)]
+    return [cell(f"{where}: {peer} / {ours}", seconds[peer] / seconds[ours]) for peer, ours in pairs if peer in seconds]
+
+
+def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
+    """Time a cutting plane on the original problem P1, and LinearM3L to the same primal value."""
+    X_all, Y_all = _training_rows("mediamill")
+    cells: list[Cell] = []
+    for n in settings["rows"]:
+        X, Y = _first_rows(X_all, Y_all, n)
+        where = f"N = {n:,}"
+        step(f"{where}: cutting plane")
+        signs = np.where(Y > 0, np.float32(1), np.float32(-1))
+        rows = np.hstack([X, np.ones((len(X), 1), dtype=X.dtype)])
+        began = time.process_time()
+        plane = cutting_plane(rows, signs, 1.0, settings["tol"], settings["seconds"])
+        seconds = time.process_time() - began
+        step(f"{where}: LinearM3L")
+        tol, ours = _reach(X, Y, plane.primal)
+        cells += [
+            cell(f"{where}: cutting plane / LinearM3L", seconds / ours),
+            _seconds(f"{where}: cutting plane, s", seconds),
+            _seconds(f"{where}: LinearM3L, s", ours),
+            _aside(f"{where}: cutting planes", float(plane.cuts)),
+            _aside(f"{where}: relative gap of the cutting plane, %", 100.0 * plane.relative_gap),
+            _aside(f"{where}: tol of LinearM3L for its primal, %", 100.0 * tol),
+        ]
+    return cells
+
+
+def _reach(X: Any, Y: NDArray[Any], primal: float) -> tuple[float, Seconds]:
+    """Loosest tolerance of a grid at which LinearM3L is not above this primal value, and its time."""
+    for tol in (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4):
+        model = LinearM3L(tol=tol, random_state=0)
+        seconds = _cpu(model.fit, X, Y)
+        if model.certificate_.primal <= primal:
+            break
+    return tol, seconds
+
+
+def training_progress(settings: Settings, step: Step) -> list[Cell]:
+    """Dual value and errors of linear M3L on RCV1 after a number of passes, and errors against the number of rows."""
+    data = datasets.load("rcv1-pooled", dtype=np.float32)
+    X, X_test = normalize(data.X_train), normalize(data.X_test)
+    Y, Y_test = as_dense(data.Y_train).astype(np.int8), as_dense(data.Y_test).astype(np.int8)
+
+    def run(n: int, passes: int | None) -> tuple[Seconds, LinearM3L, float, float]:
+        model = LinearM3L(random_state=0)
+        if passes is not None:
+            model.set_params(max_iter=passes)
+        rows = slice(0, n)
+        with quiet_about_constants():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            seconds = _cpu(model.fit, X[rows], Y[rows])
+        train, test = hamming_percent(model.predict(X[rows]), Y[rows]), hamming_percent(model.predict(X_test), Y_test)
+        return seconds, model, train, test
+
+    step(f"N = {len(Y):,}, to the end")
+    seconds, model, train, test = run(len(Y), None)
+    final = model.certificate_.dual
+    cells = [
+        cell("converged: train error, %", train),
+        cell("converged: test error, %", test),
+        _seconds("converged: s", seconds),
+        _aside("converged: passes", float(model.n_iter_)),
+    ]
+    for passes in settings["passes"]:
+        step(f"N = {len(Y):,}, {passes} passes")
+        seconds, model, train, test = run(len(Y), passes)
+        dual = 100.0 * model.certificate_.dual / final
+        for name, value in (
+            ("s", seconds),
+            ("dual, % of its end", dual),
+            ("train error, %", train),
+            ("test error, %", test),
+        ):
+            cells.append(_aside(f"pass {passes}: {name}", value))
+    for n in settings["rows"]:
+        step(f"N = {n:,}")
+        seconds, _, train, test = run(n, None)
+        for name, value in (("s", seconds), ("train error, %", train), ("test error, %", test)):
+            cells.append(_aside(f"N = {n:,}: {name}", value))
+    return cells
+
+
+def _training_rows(name: str) -> tuple[Any, NDArray[np.int8]]:
+    """Training part in single precision; text is scaled to unit length, as is customary."""
+    data = datasets.load(name, dtype=np.float32)
+    X = normalize(data.X_train) if sp.issparse(data.X_train) else np.ascontiguousarray(data.X_train)
+    return X, as_dense(data.Y_train).astype(np.int8)
+
+
+def _first_rows(X: Any, Y: NDArray[np.int8], n: int) -> tuple[Any, NDArray[np.int8]]:
+    """Draw ``n`` of the rows, all if it is 0, and leave out labels that are constant on them."""
+    total = X.shape[0]
+    rows = np.arange(total) if n in (0, total) else np.sort(np.random.default_rng(0).choice(total, n, replace=False))
+    count = Y[rows].sum(axis=0)
+    return X[rows], np.ascontiguousarray(Y[rows][:, (count > 0) & (count < len(rows))])
+
+
+def _stratified_labels(Y: NDArray[np.int8], count: int) -> NDArray[np.intp]:
+    """One label from the middle of each equal part of the labels, ordered by frequency."""
+    order = np.argsort(Y.sum(axis=0), kind="stable")
+    return order[[(2 * k + 1) * len(order) // (2 * count) for k in range(count)]]
+
+
+def _cpu(work: Callable[..., Any], *arguments: Any) -> Seconds:
+    """CPU time: what else the machine does matters little."""
+    began = time.process_time()
+    work(*arguments)
+    return time.process_time() - began
+
+
+def _libsvm_seconds(X: Any, y: NDArray[np.int8], kernel: str, gamma: float) -> Seconds:
+    # given dense rows, LIBSVM is slow where most features are 0
+    rows = X if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    return _cpu(SVC(C=1.0, kernel=kernel, gamma=gamma, cache_size=1024).fit, rows, y)
+
+
+def _has_liblinear() -> bool:
+    try:
+        import liblinear.liblinearutil  # noqa: F401
+    except ImportError:
+        warnings.warn("LIBLINEAR is left out. To compare with it: pip install liblinear-official", stacklevel=2)
+        return False
+    return True
+
+
+def _liblinear_seconds(X: Any, Y: NDArray[np.int8]) -> Seconds:
+    """Time of the training calls (-s 3, C = 1, constant feature 1, default tolerance), the data being in its format."""
+    from ctypes import c_double
+
+    from liblinear.liblinear import problem
+    from liblinear.liblinearutil import train
+
+    data = problem(Y[:, 0].astype(float).tolist(), sp.csr_matrix(X, dtype=np.float64), bias=1)
+    seconds = 0.0
+    for label in range(Y.shape[1]):
+        data.y = (c_double * len(Y))(*np.where(Y[:, label] > 0, 1.0, -1.0))
+        seconds += _cpu(train, data, "-s 3 -c 1 -B 1 -q")
+    return seconds

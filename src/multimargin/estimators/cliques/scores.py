@@ -1,0 +1,145 @@
+"""How much a clique that is not in the model would help: exact scores by matrix products, and a significance test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.stats import chi2
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from multimargin import _core
+from multimargin.estimators.cliques.data import CliqueData
+from multimargin.estimators.cliques.graph import Clique, CliqueGraph, label_subsets
+from multimargin.estimators.contract import row_blocks
+
+__all__ = ["AtomResiduals", "SignificanceTest", "clique_scores", "dual_over", "feasible", "scaled_dual"]
+
+PANEL_BYTES = 64 * 2**20
+EXACT_SPREAD_FEATURES = 512
+PROBES = 64
+
+
+def feasible(atoms: _core.Atoms, n_rows: int) -> _core.Atoms:
+    """Return the same atoms with weights that are a distribution, whatever rounding has made of them."""
+    weight = np.maximum(atoms.weight, 0.0)
+    total = np.bincount(atoms.row, weights=weight, minlength=n_rows)
+    return _core.Atoms(atoms.row, weight / np.maximum(total, 1.0)[atoms.row], atoms.bits)
+
+
+class AtomResiduals:
+    """Dual residuals ``C_i (chi_T(y_i) - E_i chi_T)`` of distributions given as atoms, for any label subset T."""
+
+    def __init__(self, atoms: _core.Atoms, data: CliqueData, dtype: Any):
+        self.rows = atoms.rows
+        """Rows whose distribution is not all on the truth."""
+        self._atoms = atoms
+        self._data = data
+        self._dtype = dtype
+
+    def panel(self, subsets: Sequence[Clique]) -> NDArray[Any]:
+        """One row for each of ``rows``, one column for each subset."""
+        out = np.empty((len(self.rows), len(subsets)), dtype=self._dtype)
+        _core.clique_residuals(
+            labels=self._data.bits,
+            subsets=label_subsets(self._data.n_labels, subsets),
+            atoms=self._atoms,
+            threads=self._data.threads,
+            out=out,
+        )
+        return out
+
+
+def clique_scores(
+    data: CliqueData, residuals: AtomResiduals, cliques: Sequence[Clique]
+) -> tuple[NDArray[np.float64], float, float]:
+    """Return ``s_c`` of each clique, in the model or not, the part of the nodes in the dual, and the expected loss."""
+    graph = CliqueGraph(data.n_labels, tuple(cliques))
+    squares = np.empty(len(graph.subsets))
+    expected_loss = 0.0
+    rows = residuals.rows
+    X = data.X if len(rows) == data.X.shape[0] else data.X[rows]
+    width = max(1, PANEL_BYTES // (8 * max(len(rows), 1)))
+    for start in range(0, len(squares), width):
+        chosen = slice(start, min(start + width, len(squares)))
+        R = residuals.panel(graph.subsets[chosen])
+        squares[chosen] = _squared_norms(X, R) + (data.bias * R.sum(axis=0, dtype=np.float64)) ** 2
+        single = R[:, : max(data.n_labels - start, 0)]
+        expected_loss += 0.5 * float(np.abs(single).sum(dtype=np.float64))  # a residual has the sign of the truth
+    return graph.scores(squares), 0.5 * float(squares[: data.n_labels].sum()), expected_loss
+
+
+def dual_over(
+    data: CliqueData, residuals: AtomResiduals, cliques: Sequence[Clique], budget: int
+) -> tuple[float, NDArray[np.float64]]:
+    """Lower bound of the optimum of the hinge loss with any of these cliques, and the score of each."""
+    scores, nodes, expected_loss = clique_scores(data, residuals, cliques)
+    largest = float(np.sort(scores)[::-1][:budget].sum())
+    return scaled_dual(expected_loss, 0.5 * (nodes + largest)), scores
+
+
+def _squared_norms(X: Any, R: NDArray[Any]) -> NDArray[np.float64]:
+    Q = _products(X, R)
+    return np.asarray(np.einsum("td,td->t", Q, Q, dtype=np.float64))
+
+
+def _products(X: Any, R: NDArray[Any]) -> NDArray[Any]:
+    """``R' X`` in the precision of R."""
+    if X.dtype == R.dtype:
+        return np.asarray((X.T @ R).T if sp.issparse(X) else R.T @ X)
+    Q = np.zeros((R.shape[1], X.shape[1]), dtype=R.dtype)
+    for rows in row_blocks(*X.shape):
+        Q += _products(X[rows].astype(R.dtype), R[rows])
+    return Q
+
+
+def scaled_dual(linear: float, quadratic: float) -> float:
+    """Return the largest ``t * linear - t**2 * quadratic`` with ``t`` from 0 to 1: mass moved to the truth."""
+    t = min(1.0, linear / (2 * quadratic)) if quadratic > 0 else 1.0
+    return t * linear - t**2 * quadratic
+
+
+class SignificanceTest:
+    r"""Tells of a clique whether it is significant.
+
+    If the residuals of a clique had nothing to do with the features, :math:`q = \sum_i R_i x_i` would have the
+    covariance :math:`V = \sum_i R_i^2 x_i x_i^\top`, and :math:`|q|^2 / \operatorname{tr} V` would be about a
+    chi-squared variable over its degrees of freedom :math:`(\operatorname{tr} V)^2 / \|V\|_F^2`. The constant feature
+    has a test of its own, with one degree of freedom: it would drown the others. A clique is significant if either
+    is; the level is shared between the two.
+    """
+
+    def __init__(self, data: CliqueData, residuals: AtomResiduals, level: float):
+        self._X = data.X if len(residuals.rows) == data.X.shape[0] else data.X[residuals.rows]
+        self._norms = row_norms(self._X, squared=True).astype(np.float64)
+        self._bias = data.bias
+        self._residuals = residuals
+        self._level = level / 2
+        self._rng = np.random.default_rng(data.problem.seed)
+
+    def __call__(self, clique: Clique) -> bool:
+        """Test one clique."""
+        R = self._residuals.panel([clique]).astype(np.float64)
+        weight = R[:, 0] ** 2
+        if not weight.any():
+            return False
+        if self._bias and R.sum() ** 2 > weight.sum() * chi2.isf(self._level, 1):
+            return True
+        square, trace = float(_squared_norms(self._X, R)[0]), float(weight @ self._norms)
+        if square <= trace:  # the threshold is above 1
+            return False
+        freedom = trace**2 / _squared_frobenius(self._X, weight, self._rng)
+        return bool(square * freedom > trace * chi2.isf(self._level, freedom))
+
+
+def _squared_frobenius(X: Any, weight: NDArray[np.float64], rng: np.random.Generator) -> float:
+    """Return ``|X' diag(weight) X|_F^2``, estimated with random signs if there are many features."""
+    if X.shape[1] <= EXACT_SPREAD_FEATURES and not sp.issparse(X):
+        V = X.T @ (weight[:, None] * X)
+    else:
+        signs = rng.choice([-1.0, 1.0], size=(X.shape[1], PROBES)) / np.sqrt(PROBES)
+        V = safe_sparse_dot(X.T, weight[:, None] * safe_sparse_dot(X, signs, dense_output=True), dense_output=True)
+    return float(np.sum(np.asarray(V, dtype=np.float64) ** 2))

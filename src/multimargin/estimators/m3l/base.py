@@ -1,0 +1,64 @@
+"""What the linear and the kernel form of M3L share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multimargin.estimators.contract import MultilabelClassifier, Problem, StrOptions, WarmStart
+from multimargin.estimators.m3l.losses import LOSSES
+from multimargin.labels import LabelMatrix
+from multimargin.priors import LowRankPrior, check_prior
+from multimargin.priors._forms import components
+
+__all__ = ["M3L", "M3LTask", "Prior"]
+
+Prior = NDArray[Any] | LowRankPrior | None
+
+
+@dataclass(frozen=True)
+class M3LTask:
+    """A problem, and ``y m`` of its cells (n_samples, n_labels) where the margins m are not all 1."""
+
+    problem: Problem
+    targets: NDArray[np.float64] | None
+
+
+class M3L(MultilabelClassifier):
+    """Base of the M3L estimators: prior and loss. A warm start begins at the dual variables ``state["beta"]``."""
+
+    prior: Any
+    loss: str
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MultilabelClassifier._parameter_constraints,
+        "prior": "no_validation",  # type: ignore[dict-item]
+        "loss": [StrOptions(set(LOSSES))],
+    }
+
+    def _checked_prior(self, labels: LabelMatrix) -> Prior:
+        return check_prior(self.prior, labels.names)
+
+    def _constant_labels(self, labels: LabelMatrix, prior: Prior) -> NDArray[np.bool_]:
+        """Labels of one value, unless the prior ties them to others of which something is known."""
+        constant = labels.constant
+        if prior is None or not constant.any():
+            return constant
+        group = components(prior)
+        known = np.add(*labels.counts()) > 0
+        size, informed = np.bincount(group), np.bincount(group, weights=known)
+        return np.asarray(constant & ((size[group] == 1) | (informed[group] == 0)))
+
+    def _prepare(self, problem: Problem) -> M3LTask:
+        loss = LOSSES[self.loss]
+        loss.check(problem)
+        return M3LTask(problem, loss.targets(problem))
+
+    def _start(self, last: WarmStart | None, dtype: Any) -> NDArray[Any] | None:
+        """Dual variables of the last fit; the ones at their bound move with it when C changes."""
+        if last is None:
+            return None
+        return np.ascontiguousarray(last.state["beta"] * (self.C / last.C), dtype=dtype)

@@ -1,0 +1,214 @@
+"""Linear M3L."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multimargin import _core
+from multimargin.estimators.certificate import Bounds
+from multimargin.estimators.contract import LinearModel, Model, Problem, Status, WarmStart
+from multimargin.estimators.m3l.base import M3L, M3LTask
+from multimargin.estimators.m3l.linear_problem import linear_problem
+from multimargin.estimators.monitor import Monitor
+
+__all__ = ["LinearM3L"]
+
+NEWTON_PATIENCE: float | None = None
+"""Passes before a Newton finish takes over; None: by the size of the problem (core/m3l/linear_fit.hpp)."""
+
+
+class LinearM3L(M3L, LinearModel):
+    r"""Linear max-margin multi-label classifier with a prior R on label correlations.
+
+    Minimises, over the weights :math:`Z = (z_1, \dots, z_L)` of the L labels,
+
+    .. math::
+
+        P(Z) = \tfrac12 \operatorname{tr}(Z R^+ Z^\top)
+               + \sum_{i,l} c_{il} \max(0,\; m_{il} - y_{il}\, z_l^\top x_i)
+
+    where :math:`y_{il} \in \{-1, 1\}` says whether row i has label l, :math:`c_{il} = C \cdot \text{weights}` is the
+    cost of a cell (0 for an unknown label), and :math:`m_{il}` the margin: 1 for the Hamming loss,
+    :math:`y_{il} (R y_i)_l` for ``loss="prior"``. With ``prior=None``, R is the identity and the model is one-vs-all:
+    ``LinearSVC(loss="hinge", C=C)`` label by label.
+
+    Training stops when the duality gap, which bounds the distance to the optimum, is at most ``tol`` times the
+    objective.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of an error. Larger C fits the training labels harder.
+    prior : None, array of shape (n_labels, n_labels), DataFrame or LowRankPrior, default=None
+        R, symmetric and positive semidefinite, possibly singular; see :mod:`multimargin.priors`. A DataFrame is aligned
+        by label names.
+    loss : {"hamming", "prior"}, default="hamming"
+        ``"prior"`` asks for larger margins where a row agrees with the prior; R must then be diagonally dominant.
+    fit_intercept : bool, default=True
+        Whether to add a constant feature. Its weight is regularised like the others.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature. Larger values regularise the intercept less.
+    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
+        ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
+        its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
+        :class:`multimargin.weights.LabelFrequencies` gives them the costs of label frequencies to expect in use.
+    tol : float, default=1e-3
+        Relative duality gap at which training stops.
+    max_iter : int, default=1000
+        Largest number of passes over the data.
+    time_limit : float, optional
+        Seconds after which training stops, with what it has.
+    n_jobs : int, optional
+        Threads; None is 1 and -1 all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Order in which rows are visited.
+    verbose : int, default=0
+        Whether to print progress to standard error.
+    warm_start : bool, default=False
+        Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed.
+    callback : callable, optional
+        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None
+        on passes where they were not evaluated). Returning True stops training cleanly.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights.
+    intercept_ : ndarray of shape (n_labels,)
+        Intercepts.
+    certificate_ : Certificate
+        ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``, ``oracle_exact``.
+    history_ : History
+        Arrays ``time``, ``pass_``, ``primal``, ``dual``.
+    n_iter_ : int
+        Passes over the data.
+    classes_ : ndarray
+        Label names; for a 1-D y, its two classes.
+    label_names_ : ndarray of shape (n_labels,)
+        Label names.
+    label_form_ : LabelForm
+        The form Y had in training, which predictions take.
+    constant_labels_ : ndarray
+        Labels that are predicted constant: those with a single value in training, or never observed, which the prior
+        ties to no label of which something is known. Others of that kind stay in the problem and are predicted through
+        the prior.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray
+        Feature names, if X was a DataFrame.
+
+    Notes
+    -----
+    A pass costs one multiply-add per stored entry of X and label, plus :math:`L^2` per row for a dense prior or
+    :math:`rL` for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and
+    ``n_samples x n_labels`` + ``3 x n_features x n_labels`` numbers of X's precision.
+
+    float32 rows are solved in single precision, and the weights are float32. Where its rounding keeps the certificate
+    above ``tol``, or numbers are beyond its range, training goes on in double precision, with a copy of X, and the
+    weights are float64.
+
+    The authors' C is half of ours.
+
+    References
+    ----------
+    B. Hariharan, S. V. N. Vishwanathan, M. Varma. Efficient max-margin multi-label classification with applications to
+    zero-shot learning. Machine Learning 88 (2012). https://doi.org/10.1007/s10994-012-5291-x
+
+    A. Chambolle, T. Pock. A first-order primal-dual algorithm for convex problems with applications to imaging. Journal
+    of Mathematical Imaging and Vision 40 (2011). https://doi.org/10.1007/s10851-010-0251-1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multimargin import LinearM3L
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> model = LinearM3L(C=10).fit(X, [{"sea"}, {"sun"}, {"sea", "sun"}, set()])
+    >>> model.predict_sets([[0.9, 0.1], [1.0, 0.9]])
+    [('sun',), ('sea', 'sun')]
+    >>> model.certificate_.converged
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        prior: Any = None,
+        loss: str = "hamming",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        callback: Any = None,
+    ):
+        self.C = C
+        self.prior = prior
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.callback = callback
+
+    def _solve(self, task: M3LTask, last: WarmStart | None, monitor: Monitor) -> Model:
+        problem = task.problem
+        found = _core.fit_linear_m3l(
+            linear_problem(task, self._constant_feature()),
+            self._limits(problem, monitor),
+            beta=self._start(last, problem.dtype),
+            weights=None if last is None else self._nearby(task, self.coef_, self.intercept_),
+            after_newton=last is not None and last.state["newton"],
+            keep_beta=self.warm_start,
+            patience=NEWTON_PATIENCE,
+        )
+        passes = found.result.passes
+        if found.result.status == Status.imprecise and problem.dtype == np.float32 and passes < self.max_iter:
+            task = replace(task, problem=problem.in_double())
+            assert found.beta is not None
+            found = _core.fit_linear_m3l(
+                linear_problem(task, self._constant_feature()),
+                self._limits(problem, monitor, passes=passes),
+                beta=found.beta.astype(np.float64),
+                weights=self._nearby(task, found.weights[:, :-1], found.weights[:, -1]),
+                after_newton=found.newton,
+                keep_beta=self.warm_start,
+                patience=NEWTON_PATIENCE,
+            )
+        result, weights = found.result, found.weights
+        fitted = {"coef_": np.ascontiguousarray(weights[:, :-1]), "intercept_": np.ascontiguousarray(weights[:, -1])}
+        state = {"beta": found.beta, "newton": found.newton}
+        return Model(fitted, Bounds(result.primal, result.dual), result.passes, result.status, state)
+
+    def _bounds(self, problem: Problem) -> Bounds:
+        weights = np.column_stack([self.coef_, self.intercept_]).astype(np.float64)
+        weights[problem.constant] = 0.0
+        state = self._kept_state(problem)
+        beta = None if state is None else state["beta"].astype(np.float64)
+        native = linear_problem(self._prepare(problem), self._constant_feature())
+        primal, dual = _core.certify_linear_m3l(native, weights, beta, problem.n_jobs)
+        return Bounds(primal, None if beta is None else dual)
+
+    def _nearby(self, task: M3LTask, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any] | None:
+        """Weights of a solution nearby, those of the constant feature last, if a Newton finish may start from them."""
+        X = task.problem.X
+        if coef.shape[1] != X.shape[1] or not _core.newton_may_serve(X.shape[0], X.shape[1], task.targets is None):
+            return None
+        scale = self._constant_feature()
+        constant = intercept / scale if scale else np.zeros_like(intercept)
+        return np.ascontiguousarray(np.column_stack([coef, constant]), dtype=X.dtype)

@@ -1,0 +1,141 @@
+"""What a solver reports while it runs, and what is left of it afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multimargin import _core
+from multimargin._core import Status
+
+__all__ = ["Clock", "History", "Monitor", "Progress"]
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The certificate over time: one entry for every pass at which it was evaluated.
+
+    Attributes
+    ----------
+    time : ndarray
+        Seconds since training began.
+    pass_ : ndarray
+        Number of passes over the data.
+    primal, dual : ndarray
+        Bounds of the optimum at that moment.
+    """
+
+    time: NDArray[np.float64]
+    pass_: NDArray[np.int64]
+    primal: NDArray[np.float64]
+    dual: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback receives once per pass.
+
+    Attributes
+    ----------
+    pass_ : int
+        Number of passes over the data.
+    time : float
+        Seconds since training began.
+    primal, dual, gap : float or None
+        None on passes at which the certificate was not evaluated.
+    """
+
+    pass_: int
+    time: float
+    primal: float | None
+    dual: float | None
+    gap: float | None
+
+
+@dataclass
+class Monitor:
+    """Collects the history, calls the user's callback, and prints when ``verbose``."""
+
+    callback: Callable[[Progress], object] | None
+    verbose: int
+    name: str
+    _records: list[tuple[float, int, float, float]] = field(default_factory=list)
+    _start: float = field(default_factory=perf_counter)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since training began."""
+        return perf_counter() - self._start
+
+    def time_left(self, time_limit: float | None) -> float:
+        """Seconds left of a time limit."""
+        return np.inf if time_limit is None else max(float(time_limit) - self.elapsed, 0.0)
+
+    def __call__(self, pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
+        """Report of the native solver; True asks it to stop."""
+        time = self.elapsed  # a second solver has its own clock
+        gap = None
+        if primal is not None and dual is not None:
+            gap = primal - dual
+            self._records.append((time, pass_, primal, dual))
+            if self.verbose:
+                relative = gap / primal if primal > 0 else gap
+                numbers = f"{time:8.2f} s  objective {primal:.6g}  relative gap {relative:.2e}"
+                sys.stderr.write(f"{self.name}: pass {pass_:5d}  {numbers}\n")
+        return self.callback is not None and bool(self.callback(Progress(pass_, time, primal, dual, gap)))
+
+    def settle(self, pass_: int, primal: float, dual: float) -> None:
+        """Record the certifier's word on the last pass, in place of the solver's own."""
+        while self._records and self._records[-1][1] >= pass_:
+            self._records.pop()
+        self._records.append((self.elapsed, pass_, primal, dual))
+
+    def history(self) -> History:
+        """Everything evaluated so far."""
+        columns = list(zip(*self._records, strict=True)) or [(), (), (), ()]
+        return History(
+            time=np.asarray(columns[0], dtype=np.float64),
+            pass_=np.asarray(columns[1], dtype=np.int64),
+            primal=np.asarray(columns[2], dtype=np.float64),
+            dual=np.asarray(columns[3], dtype=np.float64),
+        )
+
+
+@dataclass
+class Clock:
+    """Passes and time of a solver in Python, within its limits."""
+
+    limits: _core.Limits
+    own_passes: int = 0
+    late: bool = False
+    _began: float = field(default_factory=perf_counter)
+
+    @property
+    def passes(self) -> int:
+        """Passes, those of solvers before included."""
+        return self.limits.passes + self.own_passes
+
+    @property
+    def is_last(self) -> bool:
+        """Whether a limit is reached."""
+        return self.late or self.passes >= self.limits.max_iter
+
+    @property
+    def reason(self) -> Status:
+        """The limit that is reached."""
+        return Status.time_limit if self.late else Status.max_iter
+
+    def end_pass(self) -> None:
+        """Count a pass, and look at the time."""
+        self.own_passes += 1
+        self.late = perf_counter() - self._began > self.limits.time_limit
+
+    def tell(self, primal: float | None, dual: float | None) -> bool:
+        """Report the pass; True asks the solver to stop."""
+        report = self.limits.report
+        return report is not None and report(self.passes, perf_counter() - self._began, primal, dual)

@@ -1,0 +1,270 @@
+r"""Certifier of calibrated separation: the objective of a model and the value of dual variables, from the data alone.
+
+Problem and notation: core/separation/block_ascent.hpp. Everything is computed in double precision from the inputs (or
+their Gram matrix), the labels and the costs; nothing of a solver is used.
+
+A model keeps the scores of its labels and of the reference, and coefficients B of the larger label sets. Vectors of
+single labels are at right angles to each other, since they share nothing. With :math:`Q_{jk} = \psi_j^\top \psi_k` and
+:math:`G_l` the score of label l divided by :math:`a_l`, the W that has exactly these label scores, and off the span of
+the single labels the part that B gives, has
+
+.. math::
+
+    |W|^2 = \sum_l |G_l|^2 / Q_{ll} + \operatorname{tr}(B' K B\, Q^\perp), \qquad
+    \psi_j^\top W x = \sum_l \frac{Q_{jl}}{Q_{ll}} G_l(x) + \sum_i k(x, x_i)\, (B Q^\perp)_{ij}
+
+where :math:`Q^\perp` is Q less its part in that span. Calibrated separation has no larger sets: there this is the sum
+of the squared weights of the labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from multimargin.estimators.separation.problem import SeparationProblem
+from multimargin.label_kernels import FunctionKernel
+
+__all__ = ["Functions", "ModelPoint", "Objective", "SeparationCertifier"]
+
+BLOCK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Functions of the input.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features or n_rows, n_functions)
+        Weights of the features, or coefficients of the training rows.
+    constant : ndarray of shape (n_functions,)
+    """
+
+    coef: NDArray[np.float64]
+    constant: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ModelPoint:
+    """A model as the certifier sees it.
+
+    Attributes
+    ----------
+    labels : Functions
+        Scores of the labels that take part, divided by their ``a``.
+    reference : Functions
+        The reference score.
+    sets : Functions or csr_array of shape (n_rows, n_atoms - n_labels)
+        Those the larger label sets add, or coefficients of the rows in them.
+    """
+
+    labels: Functions
+    reference: Functions
+    sets: Functions | sp.csr_array
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Squared norm of a model, and per row the worst margins of what it has (``above``) and of what it lacks."""
+
+    norm: float
+    above: NDArray[np.float64]
+    below: NDArray[np.float64]
+    cost: NDArray[np.float64]
+
+    def of_multiple(self, factor: float) -> float:
+        """Objective of the model times a factor >= 0; rows without such labels have infinite margins and no loss."""
+        with np.errstate(invalid="ignore"):
+            losses = [np.maximum(0.0, 1.0 - factor * side) for side in (self.above, self.below)]
+        sides = (np.where(np.isposinf(m), 0.0, loss) for m, loss in zip((self.above, self.below), losses, strict=True))
+        return 0.5 * factor**2 * self.norm + sum(float(self.cost @ loss) for loss in sides)
+
+    def best_multiple(self) -> float:
+        """Return the factor in [0, 1] with the least objective, which is convex in it."""
+        low, high = 0.0, 1.0
+        for _ in range(200):
+            a, b = low + (high - low) / 3, high - (high - low) / 3
+            low, high = (a, high) if self.of_multiple(a) > self.of_multiple(b) else (low, b)
+        return high
+
+
+class SeparationCertifier:
+    """Objective of models and value of dual variables of one problem."""
+
+    def __init__(self, problem: SeparationProblem):
+        self.problem = problem
+        self.n_labels = problem.atoms.n_labels
+        self._positive = problem.positives.toarray().astype(bool)
+        self._negative = problem.negatives.toarray().astype(bool)
+        if problem.K is None:
+            self._X = problem.X.astype(np.float64, copy=False)
+        else:
+            self._X = problem.K  # coefficients of rows, and its own transpose
+
+    def objective(self, point: ModelPoint) -> Objective:
+        """Objective of a model; the norm is the one of W and the reference together."""
+        reference = self._values(point.reference)
+        labels = self._values(point.labels)
+        above, below = self._worst(labels - reference, self._positive, self._negative)
+        norms = self._inner(point.labels, point.labels)
+        norm = float(np.sum(self._inner(point.reference, point.reference)) + np.sum(norms / self._unit_norms))
+        terms = self._terms(point.sets, self.n_labels)
+        for block in self._blocks_of(np.arange(self.n_labels, len(self.problem.atoms))):
+            part = terms.mixed(self._orthogonal(terms.atoms, block))
+            scores = labels @ self._share_of_labels(block).T + self._values(part)
+            more = self._worst(scores - reference, *self._sides(block))
+            above, below = np.minimum(above, more[0]), np.minimum(below, more[1])
+            norm += self._products(terms, part, block)
+        return Objective(norm, above, below, self.problem.cost)
+
+    def dual(self, D: sp.csr_array) -> float:
+        """Value of dual variables (n_rows, n_atoms), after they were moved into their feasible set."""
+        linear, quadratic = self._dual_parts(self.feasible(D))
+        return linear - 0.5 * quadratic
+
+    def best_multiple(self, D: sp.csr_array) -> sp.csr_array:
+        """Return feasible dual variables: of all multiples of these, between none and themselves, the best."""
+        D = self.feasible(D)
+        linear, quadratic = self._dual_parts(D)
+        return D * (linear / quadratic) if quadratic > linear else D
+
+    def _dual_parts(self, D: sp.csr_array) -> tuple[float, float]:
+        total = self._combined(np.asarray(D.sum(axis=1)).reshape(-1, 1))
+        quadratic = float(np.sum(self._inner(total, total)))
+        terms = self._terms(D, 0)
+        for block in self._blocks_of(terms.atoms):
+            quadratic += self._products(terms, terms.mixed(self._gram(terms.atoms, block)), block)
+        return float(np.abs(D.data).sum()), quadratic + self._rounding(D, terms.atoms)
+
+    def _rounding(self, D: sp.csr_array, used: NDArray[np.intp]) -> float:
+        """Return how far rounding may have lowered D'KDR: with a Gram matrix, large numbers may cancel in it."""
+        if self.problem.K is None:
+            return 0.0
+        sizes = np.sqrt(np.maximum(self.problem.squares(), 0.0)) @ abs(D)[:, used]  # |K_ij|^2 <= K_ii K_jj
+        products = sum(
+            sizes[block] @ (sizes @ self._gram(used, used[block])) for block in self._blocks_of(np.arange(len(used)))
+        )
+        return float(np.finfo(np.float64).eps * (products + sizes.sum() ** 2))
+
+    def _products(self, terms: _Terms, part: Functions, block: NDArray[np.intp]) -> float:
+        """Sum of the inner products of the terms of a block of atoms with these functions of them."""
+        _, mine, there = np.intersect1d(terms.atoms, block, assume_unique=True, return_indices=True)
+        return float(np.sum(self._inner(terms.some(mine), Functions(part.coef[:, there], part.constant[there]))))
+
+    def _terms(self, sets: Functions | sp.csr_array, first: int) -> _Terms:
+        """Functions with which atoms from ``first`` on enter W; as coefficients of rows where that takes less room."""
+        if isinstance(sets, Functions):
+            return _Terms(first + np.arange(len(sets.constant)), sets, None, self)
+        columns = sp.csc_array(sets)
+        used = np.flatnonzero(np.diff(columns.indptr))
+        rows = sp.csr_array(columns[:, used])
+        small = self.problem.K is None and 8 * self._X.shape[1] * len(used) <= 8 * BLOCK_BYTES
+        return _Terms(first + used, self._combined(rows) if small else None, rows, self)
+
+    def feasible(self, D: sp.csr_array) -> sp.csr_array:
+        """Dual variables without those of sets that have no part in their row, and no row's sums above its cost."""
+        columns = sp.csc_array(D, dtype=np.float64, copy=True)
+        for block in self._blocks_of(np.flatnonzero(np.diff(columns.indptr))):
+            within, without = self._sides(block)
+            for k, j in enumerate(block):
+                part = slice(columns.indptr[j], columns.indptr[j + 1])
+                rows, values = columns.indices[part], columns.data[part]
+                fits = np.where(values > 0, within[rows, k], without[rows, k])
+                columns.data[part] = np.where(fits, values, 0.0)
+        D = sp.csr_array(columns)
+        row = np.repeat(np.arange(D.shape[0]), np.diff(D.indptr))
+        for side in (1.0, -1.0):
+            weight = np.maximum(side * D.data, 0.0)
+            sums = np.bincount(row, weights=weight, minlength=D.shape[0])
+            over = sums > self.problem.cost
+            factor = np.where(over, self.problem.cost / np.where(over, sums, 1.0), 1.0)
+            D.data = np.where(side * D.data > 0, D.data * factor[row], D.data)
+        return D
+
+    def _values(self, functions: Functions) -> NDArray[np.float64]:
+        return np.asarray(self._X @ functions.coef + functions.constant)
+
+    def _inner(self, f: Functions, g: Functions) -> NDArray[np.float64]:
+        """Inner products of functions and functions, one by one; the constant is a feature of value ``bias``."""
+        coef = g.coef if self.problem.K is None else self._X @ g.coef
+        products = np.einsum("ij,ij->j", f.coef, coef)
+        bias = self.problem.bias
+        return np.asarray(products + (f.constant / bias) * (g.constant / bias) if bias else products)
+
+    def _combined(self, coefficients: Any) -> Functions:
+        """Functions that are sums of rows, with dense or sparse coefficients."""
+        constant = self.problem.bias**2 * np.asarray(coefficients.sum(axis=0)).ravel()
+        if self.problem.K is None:
+            coefficients = (coefficients.T @ self._X).T
+        return Functions(coefficients.toarray() if sp.issparse(coefficients) else coefficients, constant)
+
+    def _worst(self, scores: NDArray[np.float64], within: Any, without: Any) -> tuple[Any, Any]:
+        above = np.where(within, scores, np.inf).min(axis=1, initial=np.inf)
+        below = np.where(without, -scores, np.inf).min(axis=1, initial=np.inf)
+        return above, below
+
+    def _sides(self, block: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which sets lie within the labels of a row, and which within those it lacks."""
+        sets = self._sets[block].astype(np.float32)  # counts of labels are exact in it
+        size = sets.sum(axis=1)
+        within, without = (side.astype(np.float32) @ sets.T == size for side in (self._positive, self._negative))
+        return within, without
+
+    @cached_property
+    def _sets(self) -> NDArray[np.float64]:
+        return np.asarray(self.problem.atoms.sets.toarray(), dtype=np.float64)
+
+    @cached_property
+    def _unit_norms(self) -> NDArray[np.float64]:
+        return np.array([self._gram(np.array([k]), np.array([k]))[0, 0] for k in range(self.n_labels)])
+
+    def _gram(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Q between some of the atoms."""
+        atoms = self.problem.atoms
+        if isinstance(atoms.kernel, FunctionKernel):
+            values = atoms.kernel(atoms.sets[left], atoms.sets[right])
+        else:
+            A, B = self._sets[left], self._sets[right]
+            values = atoms.kernel.of_counts(A @ B.T, A.sum(axis=1)[:, None], B.sum(axis=1)[None, :])
+        return np.asarray(values / np.outer(atoms.a[left], atoms.a[right]))
+
+    def _share_of_labels(self, block: NDArray[np.intp]) -> NDArray[np.float64]:
+        return np.asarray(self._gram(block, np.arange(self.n_labels)) / self._unit_norms)
+
+    def _orthogonal(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Q between some of the atoms, less its part in the span of the single labels."""
+        spanned = (self._share_of_labels(left) * self._unit_norms) @ self._share_of_labels(right).T
+        return np.asarray(self._gram(left, right) - spanned)
+
+    def _blocks_of(self, atoms: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """Atoms, a block at a time, such that a number per row and atom of a block fits in a few dozen megabytes."""
+        size = max(1, BLOCK_BYTES // (8 * max(self.problem.n_rows, len(self.problem.atoms), 1)))
+        return (atoms[k : k + size] for k in range(0, len(atoms), size))
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Functions of some atoms, or the coefficients of the rows in them."""
+
+    atoms: NDArray[np.intp]
+    functions: Functions | None
+    rows: Any
+    certifier: SeparationCertifier
+
+    def some(self, which: NDArray[np.intp]) -> Functions:
+        if self.functions is None:
+            return self.certifier._combined(self.rows[:, which])
+        return Functions(self.functions.coef[:, which], self.functions.constant[which])
+
+    def mixed(self, matrix: NDArray[np.float64]) -> Functions:
+        """Add up the functions, with the columns of a matrix as factors."""
+        if self.functions is None:
+            return self.certifier._combined(np.asarray(self.rows @ matrix))
+        return Functions(self.functions.coef @ matrix, self.functions.constant @ matrix)
