@@ -111,7 +111,7 @@ def test_sharpness_is_fitted_out_of_fold(fitted):
 def test_without_cliques_labels_are_independent(rng):
     X = rng.normal(size=(150, 4))
     Y = (X @ rng.normal(size=(4, 4)) + rng.normal(size=(150, 4)) > 0.5).astype(int)
-    base = CliqueClassifier(loss="softmax-margin", graph="none", random_state=0)
+    base = CliqueClassifier(loss="softmax-margin", graph=None, random_state=0)
     model = JointDecoder(make_pipeline(StandardScaler(), base), cv=3, random_state=0).fit(X, Y)
     from multimargin.decisions import decode
 
