@@ -19,6 +19,7 @@ void bind_cuts(nb::module_& m);
 void bind_testing(nb::module_& m);
 void bind_clique_inference(nb::module_& m);
 void bind_cliques(nb::module_& m);
+void bind_decisions(nb::module_& m);
 void bind_testing_inference(nb::module_& m);
 void bind_testing_cliques(nb::module_& m);
 
@@ -39,6 +40,7 @@ NB_MODULE(_core, m) {
     bind_submodular(m);
     bind_clique_inference(m);
     bind_cliques(m);
+    bind_decisions(m);
     nb::module_ testing = m.def_submodule("testing", "What only tests and benchmarks call.");
     bind_testing(testing);
     bind_testing_inference(testing);

@@ -25,7 +25,17 @@ numpydoc_xref_param_type = False
 myst_heading_anchors = 3
 suppress_warnings = ["myst.xref_missing"]  # pages also link to files of the repository
 
-ROOMS = ("priors", "weights", "label_kernels", "baselines", "datasets", "metrics", "model_selection", "plots")
+ROOMS = (
+    "priors",
+    "weights",
+    "label_kernels",
+    "baselines",
+    "decisions",
+    "datasets",
+    "metrics",
+    "model_selection",
+    "plots",
+)
 
 
 def reference() -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multimargin import label_kernels, priors
+    from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner, decode, tune_thresholds
     from multimargin.estimators import (
         CalibratedSeparationClassifier,
         CliqueClassifier,
@@ -22,34 +23,45 @@ __version__ = version("multimargin")
 __all__ = [
     "CalibratedSeparationClassifier",
     "CliqueClassifier",
+    "FixedThresholds",
     "KernelM3L",
+    "LabelCalibrator",
     "LinearM3L",
     "OutputKernelClassifier",
     "SubmodularClassifier",
+    "ThresholdTuner",
     "ZeroShotClassifier",
     "__version__",
     "certify",
+    "decode",
     "label_kernels",
     "load",
     "priors",
     "save",
+    "tune_thresholds",
 ]
 
 _HOMES = {
     "CalibratedSeparationClassifier": "estimators",
     "CliqueClassifier": "estimators",
+    "FixedThresholds": "decisions",
     "KernelM3L": "estimators",
+    "LabelCalibrator": "decisions",
     "LinearM3L": "estimators",
     "OutputKernelClassifier": "estimators",
     "SubmodularClassifier": "estimators",
+    "ThresholdTuner": "decisions",
     "ZeroShotClassifier": "zero_shot",
     "certify": "estimators",
+    "decode": "decisions",
     "load": "persistence",
     "save": "persistence",
+    "tune_thresholds": "decisions",
 }
 _ROOMS = (
     "baselines",
     "datasets",
+    "decisions",
     "label_kernels",
     "metrics",
     "model_selection",

@@ -38,6 +38,14 @@ Examples
 (0.5, 0.693)
 """
 
+from multimargin.metrics._calibration import (
+    Reliability,
+    brier_score,
+    calibration_error,
+    calibration_error_at_k,
+    log_loss,
+    reliability,
+)
 from multimargin.metrics._categories import (
     harmonic_mean_accuracy,
     harmonic_mean_scorer,
@@ -68,13 +76,18 @@ from multimargin.metrics._report import Report, report
 from multimargin.metrics._scorers import Scorer, scorer, scorers
 
 __all__ = [
+    "Reliability",
     "Report",
     "Scorer",
+    "brier_score",
+    "calibration_error",
+    "calibration_error_at_k",
     "coverage",
     "example_f1",
     "hamming_loss",
     "harmonic_mean_accuracy",
     "harmonic_mean_scorer",
+    "log_loss",
     "lrap",
     "macro_average_precision",
     "macro_f1",
@@ -88,6 +101,7 @@ __all__ = [
     "per_class_scorer",
     "precision_at_k",
     "ranking_loss",
+    "reliability",
     "report",
     "scorer",
     "scorers",

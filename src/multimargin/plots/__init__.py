@@ -12,5 +12,13 @@ from .clique_path import CliquePathDisplay
 from .convergence import ConvergenceDisplay
 from .label_graph import LabelGraphDisplay
 from .prior import PriorDisplay, similarity_order
+from .reliability import ReliabilityDisplay
 
-__all__ = ["CliquePathDisplay", "ConvergenceDisplay", "LabelGraphDisplay", "PriorDisplay", "similarity_order"]
+__all__ = [
+    "CliquePathDisplay",
+    "ConvergenceDisplay",
+    "LabelGraphDisplay",
+    "PriorDisplay",
+    "ReliabilityDisplay",
+    "similarity_order",
+]

@@ -1,0 +1,21 @@
+"""From scores to decisions: thresholds for a metric, probabilities, and the best label set of a row.
+
+Works for any classifier with multi-label scores, and for bare matrices of scores.
+"""
+
+from multimargin.decisions.calibration import Calibration, LabelCalibrator, calibrate
+from multimargin.decisions.decoding import decode
+from multimargin.decisions.joint import JointDecoder
+from multimargin.decisions.thresholds import FixedThresholds, Thresholds, ThresholdTuner, tune_thresholds
+
+__all__ = [
+    "Calibration",
+    "FixedThresholds",
+    "JointDecoder",
+    "LabelCalibrator",
+    "ThresholdTuner",
+    "Thresholds",
+    "calibrate",
+    "decode",
+    "tune_thresholds",
+]

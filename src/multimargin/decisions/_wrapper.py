@@ -1,0 +1,464 @@
+"""What the wrappers around an estimator share: its scores on rows it did not train on, and labels in and out."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
+
+from multimargin.decisions._cells import read_score_matrix
+from multimargin.errors import InputError
+from multimargin.labels import LabelMatrix, label_tuples, read_labels, write_labels
+from multimargin.metrics import subset_accuracy
+from multimargin.model_selection import MultilabelStratifiedKFold
+
+__all__ = ["DecisionWrapper", "OutOfFold", "scores_of"]
+
+RESPONSES = ("auto", "decision_function", "predict_proba")
+CONSTANT = (".*[Cc]onstant predictions", "Label .*is present in all training examples")
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Scores of rows by models that did not see them.
+
+    Attributes
+    ----------
+    scores : ndarray or csr_array of shape (n_samples, n_labels)
+        NaN where a label took one value only in training, or a row was in no test part.
+    part_of_row : ndarray of shape (n_samples,)
+        The part, held out together, to which each row belongs; -1 for none.
+    estimator : estimator
+        Trained on all rows.
+    """
+
+    scores: Any
+    part_of_row: NDArray[np.int64]
+    estimator: Any
+
+
+def _estimator_has(name: str) -> Any:
+    def check(self: DecisionWrapper) -> bool:
+        return hasattr(getattr(self, "estimator_", self.estimator), name)
+
+    return check
+
+
+class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Base of the wrappers: an estimator and a decision learned on its out-of-fold scores."""
+
+    estimator: Any
+    response_method: str = "auto"
+    cv: Any = None
+    refit: bool = True
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return how metadata such as ``sample_weight`` and ``groups`` reach the estimator and the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        router = MetadataRouter(owner=type(self).__name__).add(
+            estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit")
+        )
+        if hasattr(self.cv, "split"):
+            router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        return router
+
+    def fit(self, X: Any, y: Any, **params: Any) -> Self:
+        """Train the estimator, and learn the decision on scores of rows it did not train on.
+
+        Parameters
+        ----------
+        X : rows, in any form the estimator takes
+        y : labels Y of the rows, in any form
+            A 0/1, boolean or -1/1 array, a sparse matrix or array, a DataFrame with a column per label, a list of
+            label sets, or a 1-D array with two classes. NaN marks an unknown label, if the estimator takes it.
+        **params
+            ``sample_weight`` and what else the ``fit`` of the estimator takes, ``groups`` for the splitter; by
+            scikit-learn's metadata routing if it is enabled. Weights reach the estimator, never the decision.
+
+        Returns
+        -------
+        self
+        """
+        before = dict(vars(self))
+        try:
+            return self._fit(X, y, params)
+        except BaseException:  # a fit that fails or is interrupted leaves the object as it was
+            self.__dict__ = before
+            raise
+
+    def _fit(self, X: Any, y: Any, params: dict[str, Any]) -> Self:
+        raise AssertionError
+
+    def _margins(self, scores: Any) -> Any:
+        """Scores less thresholds; positive means the label is predicted."""
+        raise AssertionError
+
+    def _predicted(self, scores: Any) -> sp.csr_array:
+        raise AssertionError
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Scores of the labels; positive means the label is predicted.
+
+        Parameters
+        ----------
+        X : rows, in any form the estimator takes
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels)
+            Of shape (n_samples,) after training on a 1-D y.
+        """
+        check_is_fitted(self)
+        margins = self._margins(self._scores(X))
+        return np.asarray(margins[:, 0] if self.label_form_.kind == "column" else margins)
+
+    def predict(self, X: Any) -> Any:
+        """Predicted labels, in the form in which Y was given to :meth:`fit`.
+
+        Parameters
+        ----------
+        X : rows, in any form the estimator takes
+
+        Returns
+        -------
+        ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
+        """
+        check_is_fitted(self)
+        index = getattr(X, "index", None)
+        return write_labels(self._predicted(self._scores(X)), self.label_form_, self.label_names_, self.classes_, index)
+
+    def predict_sets(self, X: Any) -> list[tuple[Any, ...]]:
+        """Predicted labels as a tuple of label names for every row.
+
+        Parameters
+        ----------
+        X : rows, in any form the estimator takes
+
+        Returns
+        -------
+        list of tuples
+        """
+        check_is_fitted(self)
+        return label_tuples(self._predicted(self._scores(X)), self.label_names_)
+
+    @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the wrapped estimator, as it gives them.
+
+        Parameters
+        ----------
+        X : rows, in any form the estimator takes
+
+        Returns
+        -------
+        array, or list of arrays
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Subset accuracy: share of rows whose labels are all predicted right. Unknown labels are not counted.
+
+        Parameters
+        ----------
+        X : rows, in any form the estimator takes
+        y : labels of the rows, in any form
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        names = self.label_names_ if self.label_form_.kind == "sets" else None
+        if self.label_form_.kind == "column":
+            right = np.asarray(y) == self.predict(X)
+            return float(np.average(right, weights=sample_weight))
+        return subset_accuracy(y, self.predict(X), names=names, sample_weight=sample_weight)
+
+    def _scores(self, X: Any) -> Any:
+        return scores_of(self.estimator_, X, self.response_method_, len(self.label_names_))
+
+    def _learn_form(self, labels: LabelMatrix) -> None:
+        """Remember names and form of Y, and what scikit-learn wants to know of X."""
+        self.classes_ = labels.values
+        self.label_names_ = labels.names
+        self.label_form_ = labels.form
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+
+    @contextmanager
+    def _progress(self, what: str) -> Iterator[None]:
+        """Print how long something took, if the user wants to know."""
+        start = perf_counter()
+        yield
+        if self.verbose:
+            sys.stderr.write(f"{type(self).__name__}: {what} in {perf_counter() - start:.2f} s\n")
+
+    def _check_common(self) -> None:
+        if self.response_method not in RESPONSES:
+            msg = f"response_method must be one of {', '.join(map(repr, RESPONSES))}; got {self.response_method!r}."
+            raise InputError(msg)
+        if not hasattr(self.estimator, "fit"):
+            msg = (
+                f"estimator must be a classifier with multi-label scores, such as LinearM3L(); got {self.estimator!r}. "
+                "For a bare matrix of scores use tune_thresholds or calibrate."
+            )
+            raise InputError(msg)
+
+    def _routed(self, X: Any, params: dict[str, Any]) -> Bunch:
+        """Split what was given to fit between the estimator and the splitter."""
+        from sklearn import get_config
+
+        if get_config().get("enable_metadata_routing", False):
+            routed = process_routing(self, "fit", **params)
+            return Bunch(fit=routed.estimator.fit, split=routed.splitter.split if "splitter" in routed else {})
+        split = {name: value for name, value in params.items() if name == "groups" and value is not None}
+        fit = {name: value for name, value in params.items() if name != "groups" and value is not None}
+        signature = inspect.signature(self.estimator.fit).parameters
+        takes_any = any(p.kind == p.VAR_KEYWORD for p in signature.values())
+        for name in fit:
+            if name not in signature and not takes_any:
+                msg = (
+                    f"{type(self.estimator).__name__}.fit takes no {name!r}. Leave it out, or enable scikit-learn's "
+                    "metadata routing and say where it belongs."
+                )
+                raise InputError(msg)
+        return Bunch(fit=fit, split=split)
+
+    def _out_of_fold(self, X: Any, y: Any, labels: LabelMatrix, params: dict[str, Any]) -> OutOfFold:
+        """Train on all rows, and score every row by a model that did not see it."""
+        routed = self._routed(X, params)
+        target = _target(y, labels)
+        if isinstance(self.cv, str) and self.cv == "prefit":
+            return self._prefit(X, labels)
+        X, target = indexable(X, target)
+        folds = self._folds(X, y, labels, routed.split)
+        fit_params = _check_method_params(X, routed.fit)
+        jobs = [
+            delayed(_fit_and_score)(
+                clone(self.estimator), X, target, labels, train, test, fit_params, self.response_method,
+                f"{type(self).__name__}: fold {number} of {len(folds)}" if self.verbose else "",
+            )
+            for number, (train, test) in enumerate(folds, start=1)
+        ]  # fmt: skip
+        parts = Parallel(n_jobs=self.n_jobs)(jobs)
+        part_of_row = np.full(labels.n_samples, -1)
+        for number, (_, test) in enumerate(folds):
+            part_of_row[test] = number
+        scores = _assemble([scores for scores, _ in parts], [test for _, test in folds], labels)
+        if self.refit:
+            with self._progress("all rows"):
+                estimator = clone(self.estimator).fit(X, target, **fit_params)
+        else:
+            estimator = parts[0][1]
+        self.response_method_ = response_of(estimator, self.response_method)
+        return OutOfFold(scores, part_of_row, estimator)
+
+    def _prefit(self, X: Any, labels: LabelMatrix) -> OutOfFold:
+        check_is_fitted(self.estimator)
+        self.response_method_ = response_of(self.estimator, self.response_method)
+        scores = scores_of(self.estimator, X, self.response_method_, labels.n_labels)
+        part_of_row = np.zeros(labels.n_samples, dtype=np.int64)
+        folds = min(5, labels.n_samples)
+        if folds > 1:
+            splitter = MultilabelStratifiedKFold(folds, random_state=0)
+            for number, (_, test) in enumerate(splitter.split(None, labels)):
+                part_of_row[test] = number
+        return OutOfFold(scores, part_of_row, self.estimator)
+
+    def _folds(self, X: Any, y: Any, labels: LabelMatrix, params: dict[str, Any]) -> list[tuple[Any, Any]]:
+        n = labels.n_samples
+        if isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool):
+            if params:
+                msg = "groups need a splitter that uses them; got cv as a number. Use cv=GroupKFold(5)."
+                raise InputError(msg)
+            if n < 2:
+                msg = f"n_samples=1 (1 sample) is too few: {type(self).__name__} holds rows out. Give more rows."
+                raise InputError(msg)
+            splitter = MultilabelStratifiedKFold(min(int(self.cv), n), random_state=self.random_state)
+            folds = list(splitter.split(None, labels))
+        elif hasattr(self.cv, "split"):
+            folds = list(self.cv.split(X, labels.positives if isinstance(y, LabelMatrix) else y, **params))
+        elif isinstance(self.cv, Iterable) and not isinstance(self.cv, str):
+            folds = [(np.asarray(train), np.asarray(test)) for train, test in self.cv]
+        else:
+            msg = f'cv must be a number of folds, a splitter, pairs (train, test) or "prefit"; got {self.cv!r}. Use 5.'
+            raise InputError(msg)
+        tested = np.zeros(n, dtype=np.int64)
+        for _, test in folds:
+            tested[test] += 1
+        if not folds or tested.max(initial=0) > 1:
+            msg = (
+                f"cv must hold each row out at most once; row {int(tested.argmax())} is in "
+                f"{int(tested.max(initial=0))} test parts. Use a K-fold splitter, such as MultilabelStratifiedKFold(5)."
+            )
+            raise InputError(msg)
+        if not self.refit and len(folds) > 1:
+            msg = f"refit=False needs a single split (train, test), whose model is kept; cv has {len(folds)}."
+            raise InputError(msg)
+        return folds
+
+
+def _target(y: Any, labels: LabelMatrix) -> Any:
+    """Y as scikit-learn's estimators take it: label sets and label matrices become an indicator matrix."""
+    if isinstance(y, LabelMatrix) or labels.form.kind == "sets":
+        if labels.missing is not None:
+            cells = labels.positives.toarray().astype(np.float64)
+            cells[labels.missing.toarray()] = np.nan
+            return cells
+        return labels.positives.toarray().astype(np.int64)
+    if labels.form.kind == "sparse":
+        return y.tocsr()
+    return y if labels.form.kind == "frame" else np.asarray(y)
+
+
+def _fit_and_score(
+    estimator: Any,
+    X: Any,
+    target: Any,
+    labels: LabelMatrix,
+    train: Any,
+    test: Any,
+    params: dict[str, Any],
+    response_method: str,
+    progress: str,
+) -> tuple[Any, Any]:
+    """Scores of the test rows, NaN for labels constant in training, and the model."""
+    start = perf_counter()
+    n_labels = labels.n_labels
+    part = _rows_of(labels, train)
+    positive, negative = part.counts()
+    constant = (positive == 0) | (negative == 0)
+    scores = np.full((len(test), n_labels), np.nan)
+    X_train, Y_train = _safe_indexing(X, train), _safe_indexing(target, train)
+    fit_params = _check_method_params(X, params, indices=train)
+    if constant.all():
+        return scores, estimator
+    with warnings.catch_warnings():
+        for message in CONSTANT:  # said once, of all rows, by the last fit
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
+        kept = np.ones(n_labels, dtype=bool)
+        try:
+            estimator.fit(X_train, Y_train, **fit_params)
+        except ValueError:
+            if not constant.any():
+                raise
+            # some estimators refuse labels that are constant, as rare ones are in some folds
+            kept = ~constant
+            estimator = clone(estimator).fit(X_train, _columns(Y_train, kept), **fit_params)
+        X_test = _safe_indexing(X, test)
+        found = scores_of(estimator, X_test, response_of(estimator, response_method), int(kept.sum()))
+    if progress:
+        sys.stderr.write(f"{progress} in {perf_counter() - start:.2f} s\n")
+    if sp.issparse(found):
+        return _mask_stored(found, constant), estimator
+    scores[:, kept] = found
+    # an estimator that names the labels it predicts constant may know more of the others, through a prior
+    named = getattr(estimator, "constant_labels_", None)
+    if named is not None and getattr(estimator, "label_names_", None) is not None:
+        constant = np.isin(np.asarray(estimator.label_names_), np.asarray(named))
+    scores[:, constant] = np.nan
+    return scores, estimator
+
+
+def _mask_stored(found: sp.csr_array, constant: NDArray[np.bool_]) -> sp.csr_array:
+    values = np.where(constant[found.indices], np.nan, found.data)
+    return sp.csr_array((values, found.indices, found.indptr), shape=found.shape)
+
+
+def _rows_of(labels: LabelMatrix, rows: Any) -> LabelMatrix:
+    missing = None if labels.missing is None else labels.missing[rows]
+    return LabelMatrix(labels.positives[rows], missing, labels.names, labels.form, labels.values)
+
+
+def _columns(target: Any, kept: NDArray[np.bool_]) -> Any:
+    if hasattr(target, "iloc"):
+        return target.iloc[:, np.flatnonzero(kept)]
+    return target[:, np.flatnonzero(kept)]
+
+
+def _assemble(parts: list[Any], tests: list[Any], labels: LabelMatrix) -> Any:
+    if any(sp.issparse(part) for part in parts):
+        rows = np.concatenate(tests)
+        if len(rows) < labels.n_samples:
+            msg = "Sparse scores need a cv that holds every row out once. Use a K-fold splitter."
+            raise InputError(msg)
+        return sp.csr_array(sp.vstack(parts, format="csr"))[np.argsort(rows)]
+    scores = np.full((labels.n_samples, labels.n_labels), np.nan, dtype=np.result_type(*parts))
+    for part, test in zip(parts, tests, strict=True):
+        scores[test] = part
+    return scores
+
+
+def response_of(estimator: Any, response_method: str) -> str:
+    """Return the method to ask for scores."""
+    names = ("decision_function", "predict_proba") if response_method == "auto" else (response_method,)
+    for name in names:
+        if hasattr(estimator, name):
+            return name
+    msg = (
+        f"{type(estimator).__name__} must have {' or '.join(names)}, so that its labels have scores; it has not. "
+        "Choose another estimator or response_method."
+    )
+    raise InputError(msg)
+
+
+def scores_of(estimator: Any, X: Any, method: str, n_labels: int) -> Any:
+    """Scores of shape (n_samples, n_labels), dense or sparse, whatever the form in which the estimator gives them."""
+    found = getattr(estimator, method)(X)
+    if isinstance(found, list):  # scikit-learn's multi-output form: one (n_samples, 2) array per label
+        columns = [_positive(np.asarray(p), c) for p, c in zip(found, estimator.classes_, strict=True)]
+        found = np.stack(columns, axis=1)
+    elif not sp.issparse(found):
+        found = np.asarray(found)
+        if n_labels == 1 and found.ndim == 2 and found.shape[1] == 2:
+            found = found[:, 1]
+    return read_score_matrix(found, n_labels)
+
+
+def _positive(probabilities: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    if probabilities.shape[1] > 1:
+        return probabilities[:, 1]
+    return probabilities[:, 0] if classes[0] else 1 - probabilities[:, 0]
+
+
+def read_training_labels(X: Any, y: Any) -> LabelMatrix:
+    """Read the labels of the rows X."""
+    labels = read_labels(y, n_samples=_num_samples(X))
+    if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
+        msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
+        raise InputError(msg)
+    return labels
