@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 from multimargin import _core
+from multimargin._interrupt import interruptible
 from multimargin._rows import native_rows
 from multimargin.estimators.cliques.data import CliqueData
 
@@ -41,12 +42,14 @@ class RowCutter:
             constant = np.full(len(data.cost), data.bias)
             self._rows = np.column_stack([data.X, constant]).astype(np.float64, copy=False)
             weighted = self._rows * np.sqrt(data.cost / len(data.cost))[:, None]
-            self._root = qr(weighted, mode="r")[0][: weighted.shape[1]]
+            self._root = interruptible(qr, weighted, mode="r")[0][: weighted.shape[1]]
 
     def cut(self, height: float) -> ShortRows:
         """Return the rows cut to this height."""
         if self.mixed:
-            factor = qr(np.vstack([self._root / np.sqrt(height), np.eye(len(self._squares))]), mode="r")[0]
+            factor = interruptible(qr, np.vstack([self._root / np.sqrt(height), np.eye(len(self._squares))]), mode="r")[
+                0
+            ]
             factor = factor[: len(self._squares)].T
             pivots = factor.diagonal()
             np.fill_diagonal(factor, np.where(np.abs(pivots) < 1.0, 1.0, pivots))  # less than 1 is rounding
