@@ -30,7 +30,6 @@ ROOMS = (
     "weights",
     "label_kernels",
     "baselines",
-    "decisions",
     "datasets",
     "metrics",
     "model_selection",
@@ -42,13 +41,14 @@ def reference() -> str:
     """Return the page of the reference, made from what the library registers."""
     from multimargin.estimators import REGISTRY
 
-    library = import_module("multimargin")
+    library, decisions = import_module("multimargin"), import_module("multimargin.decisions")
     public = {name: getattr(library, name) for name in library.__all__ if not name.startswith("_")}
     classes = {value: f"multimargin.{name}" for name, value in public.items() if inspect.isclass(value)}
     estimators = [classes.pop(cls, f"{cls.__module__}.{cls.__qualname__}") for cls in REGISTRY.values()]
     sections = {
         "Estimators": [*estimators, *classes.values()],
         "Functions": [f"multimargin.{name}" for name, value in public.items() if inspect.isfunction(value)],
+        "Decisions": [f"multimargin.decisions.{name}" for name in decisions.__all__ if name not in public],
         "What a fit reports": [f"multimargin.estimators.{name}" for name in ("Certificate", "History", "Progress")],
         "Rooms": [f"multimargin.{name}" for name in ROOMS],
     }
