@@ -283,3 +283,12 @@ def test_fit_leaves_parameters_and_data_alone(Estimator, problem):
     assert model.get_params() == before
     np.testing.assert_array_equal(X, X0)
     np.testing.assert_array_equal(Y, Y0)
+
+
+def test_every_parameter_and_attribute_is_documented(Estimator, problem):
+    """Also those whose texts all estimators share."""
+    text = Estimator.__doc__
+    model = Estimator().fit(*problem)
+    public = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
+    for name in [*Estimator().get_params(), *public]:
+        assert text.count(f"\n{name} : ") == 1, name

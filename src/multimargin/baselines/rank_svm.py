@@ -55,26 +55,11 @@ class RankSVM(LinearModel):
     ----------
     C : float, default=1.0
         Cost of an error. Larger C fits the training labels harder.
-    fit_intercept : bool, default=True
-        Whether to add a constant feature. Its weight is regularised like the others.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature.
-    tol : float, default=1e-3
-        Relative duality gap at which training stops.
     max_iter : int, default=1000
         Largest number of passes over the data. On small data, steps of an interior-point method follow where passes
         take long, as on badly scaled inputs.
-    time_limit : float, optional
-        Seconds after which training stops, with what it has.
     n_jobs : int, optional
         Has no effect; the solver runs on one thread.
-    random_state : int, RandomState or None, default=None
-        Order in which rows are visited.
-    verbose : int, default=0
-        Whether to print progress to standard error.
-    callback : callable, optional
-        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap``. Returning True
-        stops training cleanly.
 
     Attributes
     ----------

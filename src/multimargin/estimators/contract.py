@@ -32,6 +32,7 @@ from multimargin._rows import native_rows
 from multimargin.errors import FitError, InputError
 from multimargin.estimators.certificate import Bounds, Certificate
 from multimargin.estimators.monitor import History, Monitor, Progress
+from multimargin.estimators.shared_texts import with_shared_texts
 from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, feature_names, names
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
 from multimargin.weights import CellCosts, LabelFrequencies, cell_costs
@@ -375,6 +376,11 @@ class MultilabelClassifier(MultilabelPredictor):
         "warm_start": ["boolean"],
         "callback": [callable, None],
     }
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Complete the docstring by what all estimators share."""
+        super().__init_subclass__(**options)
+        cls.__doc__ = with_shared_texts(cls)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on labelled rows.

@@ -122,26 +122,12 @@ class CliqueClassifier(MultilabelClassifier):
         How labellings are maximised. ``"auto"`` is exact wherever the graph allows it, component by component.
     treewidth_limit : int, default=12
         Up to this treewidth labels are eliminated exactly, at a cost of 2 to the power of it.
-    fit_intercept : bool, default=True
-        Whether to append a constant feature. Its weights are regularised like the others.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature.
-    tol : float, default=1e-3
-        Relative duality gap at which training stops.
     max_iter : int, default=5000
         Largest number of passes over the data, of all rounds together.
-    time_limit : float, default=None
-        Seconds after which training stops with what it has.
     n_jobs : int, default=None
         Threads for certificates, scores and predictions. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Order of the rows.
-    verbose : int, default=0
-        Whether to print progress on standard error.
     warm_start : bool, default=False
         Whether to continue from the last solution, cliques included; also after other parameters have changed.
-    callback : callable, default=None
-        Called once per pass with a progress record; returning True stops training.
 
     Attributes
     ----------
@@ -173,8 +159,6 @@ class CliqueClassifier(MultilabelClassifier):
         Bounds of the optimum for these cliques, and for all candidates.
     history_ : History
         The certificate over time; the bounds are those of the cliques of that moment.
-    n_iter_ : int
-        Passes over the data.
 
     See Also
     --------

@@ -129,16 +129,8 @@ class KernelM3L(M3L):
         single precision, below in double; also where rounding turns out to hide the gap, as with very large C.
     max_iter : int, default=10000
         Largest number of rounds. A round works on 1024 rows, for all labels.
-    time_limit : float, optional
-        Seconds after which training stops, with what it has.
-    n_jobs : int, optional
-        Threads; None is 1 and -1 all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         Choice of rows.
-    verbose : int, default=0
-        Whether to print progress to standard error.
-    warm_start : bool, default=False
-        Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed.
     callback : callable, optional
         Called once per round with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three
         None in rounds where they were not evaluated). Returning True stops training cleanly.
@@ -155,26 +147,12 @@ class KernelM3L(M3L):
         Intercepts.
     gamma_ : float
         The gamma used.
-    certificate_ : Certificate
-        ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``, ``oracle_exact``.
-    history_ : History
-        Arrays ``time``, ``pass_``, ``primal``, ``dual``.
     n_iter_ : int
         Rounds.
-    classes_ : ndarray
-        Label names; for a 1-D y, its two classes.
-    label_names_ : ndarray of shape (n_labels,)
-        Label names.
-    label_form_ : LabelForm
-        The form Y had in training, which predictions take.
     constant_labels_ : ndarray
         Labels that are predicted constant: those with a single value in training, or never observed, which the prior
         ties to no label of which something is known. Others of that kind stay in the problem and are predicted through
         the prior.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray
-        Feature names, if X was a DataFrame.
 
     Notes
     -----

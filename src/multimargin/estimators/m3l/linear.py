@@ -48,31 +48,10 @@ class LinearM3L(M3L, LinearModel):
         by label names.
     loss : {"hamming", "prior"}, default="hamming"
         ``"prior"`` asks for larger margins where a row agrees with the prior; R must then be diagonally dominant.
-    fit_intercept : bool, default=True
-        Whether to add a constant feature. Its weight is regularised like the others.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature. Larger values regularise the intercept less.
     class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
         :class:`multimargin.weights.LabelFrequencies` gives them the costs of label frequencies to expect in use.
-    tol : float, default=1e-3
-        Relative duality gap at which training stops.
-    max_iter : int, default=1000
-        Largest number of passes over the data.
-    time_limit : float, optional
-        Seconds after which training stops, with what it has.
-    n_jobs : int, optional
-        Threads; None is 1 and -1 all cores. The result does not depend on it.
-    random_state : int, RandomState or None, default=None
-        Order in which rows are visited.
-    verbose : int, default=0
-        Whether to print progress to standard error.
-    warm_start : bool, default=False
-        Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed.
-    callback : callable, optional
-        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None
-        on passes where they were not evaluated). Returning True stops training cleanly.
 
     Attributes
     ----------
@@ -80,26 +59,10 @@ class LinearM3L(M3L, LinearModel):
         Weights.
     intercept_ : ndarray of shape (n_labels,)
         Intercepts.
-    certificate_ : Certificate
-        ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``, ``oracle_exact``.
-    history_ : History
-        Arrays ``time``, ``pass_``, ``primal``, ``dual``.
-    n_iter_ : int
-        Passes over the data.
-    classes_ : ndarray
-        Label names; for a 1-D y, its two classes.
-    label_names_ : ndarray of shape (n_labels,)
-        Label names.
-    label_form_ : LabelForm
-        The form Y had in training, which predictions take.
     constant_labels_ : ndarray
         Labels that are predicted constant: those with a single value in training, or never observed, which the prior
         ties to no label of which something is known. Others of that kind stay in the problem and are predicted through
         the prior.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray
-        Feature names, if X was a DataFrame.
 
     Notes
     -----

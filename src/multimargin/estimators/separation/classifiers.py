@@ -50,8 +50,6 @@ class CalibratedSeparationClassifier(SeparationModel):
         Its constant.
     fit_intercept : bool, default=True
         Whether to add a constant feature. Its weight is regularised like the others. Centred inputs need one.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature. Larger values regularise the intercept less.
     fallback : {"top1"} or None, default=None
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
     solver : {"auto", "rows", "admm", "interior"}, default="auto"
@@ -60,24 +58,9 @@ class CalibratedSeparationClassifier(SeparationModel):
         number of labels, up to 2500); ``"admm"`` works with whole matrices, for up to about 2000 rows, and minds bad
         scaling less than ``"rows"``. ``"auto"`` begins with ``"rows"`` and goes on with what suits the size if that
         takes long. All reach the same optimum.
-    tol : float, default=1e-3
-        Relative duality gap at which training stops.
-    max_iter : int, default=5000
-        Largest number of passes over the data.
-    time_limit : float, optional
-        Seconds after which training stops, with what it has.
-    n_jobs : int, optional
-        Threads; None is 1 and -1 all cores. The result does not depend on it.
-    random_state : int, RandomState or None, default=None
-        Order in which rows are visited.
-    verbose : int, default=0
-        Whether to print progress to standard error.
     warm_start : bool, default=False
         Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed;
         ``"interior"`` always begins anew.
-    callback : callable, optional
-        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None
-        on passes where they were not evaluated). Returning True stops training cleanly.
 
     Attributes
     ----------
@@ -99,24 +82,6 @@ class CalibratedSeparationClassifier(SeparationModel):
         The gamma of the kernel.
     n_atoms_ : int
         Number of label sets with dual variables.
-    certificate_ : Certificate
-        ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``, ``oracle_exact``.
-    history_ : History
-        Arrays ``time``, ``pass_``, ``primal``, ``dual``.
-    n_iter_ : int
-        Passes over the data.
-    classes_ : ndarray
-        Label names; for a 1-D y, its two classes.
-    label_names_ : ndarray of shape (n_labels,)
-        Label names.
-    label_form_ : LabelForm
-        The form Y had in training, which predictions take.
-    constant_labels_ : ndarray
-        Labels with a single value in training; they are predicted to be constant and left out of the problem.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray
-        Feature names, if X was a DataFrame.
 
     Notes
     -----
@@ -227,8 +192,6 @@ class OutputKernelClassifier(SeparationModel):
         Its constant.
     fit_intercept : bool, default=True
         Whether to add a constant feature. Its weight is regularised like the others. Centred inputs need one.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature. Larger values regularise the intercept less.
     fallback : {"top1"} or None, default=None
         ``"top1"`` predicts the label with the highest score where no label is above the reference.
     solver : {"auto", "rows", "admm", "interior"}, default="auto"
@@ -237,24 +200,9 @@ class OutputKernelClassifier(SeparationModel):
         number of labels, up to 2500); ``"admm"`` works with whole matrices, for up to about 2000 rows, and minds bad
         scaling less than ``"rows"``. ``"auto"`` begins with ``"rows"`` and goes on with what suits the size if that
         takes long. All reach the same optimum.
-    tol : float, default=1e-3
-        Relative duality gap at which training stops.
-    max_iter : int, default=5000
-        Largest number of passes over the data.
-    time_limit : float, optional
-        Seconds after which training stops, with what it has.
-    n_jobs : int, optional
-        Threads; None is 1 and -1 all cores. The result does not depend on it.
-    random_state : int, RandomState or None, default=None
-        Order in which rows are visited.
-    verbose : int, default=0
-        Whether to print progress to standard error.
     warm_start : bool, default=False
         Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed;
         ``"interior"`` always begins anew.
-    callback : callable, optional
-        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None
-        on passes where they were not evaluated). Returning True stops training cleanly.
 
     Attributes
     ----------
@@ -283,24 +231,6 @@ class OutputKernelClassifier(SeparationModel):
         The gamma of the kernel.
     n_atoms_ : int
         Number of label sets with dual variables.
-    certificate_ : Certificate
-        ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``, ``oracle_exact``.
-    history_ : History
-        Arrays ``time``, ``pass_``, ``primal``, ``dual``.
-    n_iter_ : int
-        Passes over the data.
-    classes_ : ndarray
-        Label names; for a 1-D y, its two classes.
-    label_names_ : ndarray of shape (n_labels,)
-        Label names.
-    label_form_ : LabelForm
-        The form Y had in training, which predictions take.
-    constant_labels_ : ndarray
-        Labels with a single value in training; they are predicted to be constant and left out of the problem.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray
-        Feature names, if X was a DataFrame.
 
     Notes
     -----

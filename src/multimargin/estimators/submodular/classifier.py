@@ -93,14 +93,6 @@ class SubmodularClassifier(MultilabelClassifier):
     node_limit : int, default=500
         Nodes of the branch and bound after which an oracle call returns bounds in place of the exact maximum. The
         certificate stays valid; ``certificate_.oracle_exact`` says how often it happened.
-    fit_intercept : bool, default=True
-        Whether to add a constant feature. Its weight is regularised like the others.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature. Larger values regularise the intercept less.
-    tol : float, default=1e-3
-        Relative duality gap at which training stops.
-    max_iter : int, default=1000
-        Largest number of passes over the data.
     time_limit : float, optional
         Seconds after which training stops, with what it has. With ``offset="cv"`` they are shared: the fits of the
         folds come first and end after two, four and six ninths of it at the latest; the model gets what is left. The
@@ -109,14 +101,9 @@ class SubmodularClassifier(MultilabelClassifier):
         Threads that call the oracle; None is 1 and -1 all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         Order in which rows are visited, and the folds of ``offset="cv"``.
-    verbose : int, default=0
-        Whether to print progress to standard error.
     warm_start : bool, default=False
         Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed.
         Needs ``solver="blocks"``.
-    callback : callable, optional
-        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three None
-        on passes where they were not evaluated). Returning True stops training cleanly.
 
     Attributes
     ----------
@@ -130,24 +117,6 @@ class SubmodularClassifier(MultilabelClassifier):
         Attraction a of each pair; most are zero.
     offset_ : float
         Added to the scores of all labels that are not constant.
-    certificate_ : Certificate
-        ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``, ``oracle_exact``.
-    history_ : History
-        Arrays ``time``, ``pass_``, ``primal``, ``dual``.
-    n_iter_ : int
-        Passes over the data.
-    classes_ : ndarray
-        Label names; for a 1-D y, its two classes.
-    label_names_ : ndarray of shape (n_labels,)
-        Label names.
-    label_form_ : LabelForm
-        The form Y had in training, which predictions take.
-    constant_labels_ : ndarray
-        Labels with a single value in training; they are predicted to be constant, and take no part in the losses.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray
-        Feature names, if X was a DataFrame.
 
     Notes
     -----
