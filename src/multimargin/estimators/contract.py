@@ -31,8 +31,8 @@ from multimargin._core import Status
 from multimargin._rows import native_rows
 from multimargin.errors import FitError, InputError
 from multimargin.estimators.certificate import Bounds, Certificate
+from multimargin.estimators.inherited_texts import with_inherited_texts
 from multimargin.estimators.monitor import History, Monitor, Progress
-from multimargin.estimators.shared_texts import with_shared_texts
 from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, feature_names, names
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
 from multimargin.weights import CellCosts, LabelFrequencies, cell_costs
@@ -342,7 +342,57 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
 
 
 class MultilabelClassifier(MultilabelPredictor):
-    """Base of all estimators. A subclass provides ``_solve`` and ``_scores``; ``_bounds`` for others to check it."""
+    """Base of all estimators. A subclass provides ``_solve`` and ``_scores``; ``_bounds`` for others to check it.
+
+    Its docstring need not repeat the entries below: those of its parameters and attributes that it lacks are taken from
+    its bases (inherited_texts.py).
+
+    Parameters
+    ----------
+    fit_intercept : bool
+        Whether to add a constant feature. Its weight is regularised like the others.
+    intercept_scaling : float
+        Value of the constant feature. Larger values regularise the intercept less.
+    tol : float
+        Relative duality gap at which training stops.
+    max_iter : int
+        Largest number of passes over the data.
+    time_limit : float
+        Seconds after which training stops, with what it has.
+    n_jobs : int
+        Threads; None is 1 and -1 all cores. The result does not depend on it.
+    random_state : int, RandomState or None
+        Order in which rows are visited.
+    verbose : int
+        Whether to print progress to standard error.
+    warm_start : bool
+        Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C
+        changed.
+    callback : callable
+        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three
+        None on passes where they were not evaluated). Returning True stops training cleanly.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``, ``oracle_exact``.
+    history_ : History
+        Arrays ``time``, ``pass_``, ``primal``, ``dual``.
+    n_iter_ : int
+        Passes over the data.
+    classes_ : ndarray
+        Label names; for a 1-D y, its two classes.
+    label_names_ : ndarray of shape (n_labels,)
+        Label names.
+    label_form_ : LabelForm
+        The form Y had in training, which predictions take.
+    constant_labels_ : ndarray
+        Labels with a single value in training; they are predicted to be constant and left out of the problem.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray
+        Feature names, if X was a DataFrame.
+    """
 
     C: float = 1.0
     class_weight: Any = None
@@ -378,9 +428,9 @@ class MultilabelClassifier(MultilabelPredictor):
     }
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Complete the docstring by what all estimators share."""
+        """Complete the docstring from those of the bases."""
         super().__init_subclass__(**options)
-        cls.__doc__ = with_shared_texts(cls)
+        cls.__doc__ = with_inherited_texts(cls)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on labelled rows.

@@ -28,7 +28,25 @@ class M3LTask:
 
 
 class M3L(MultilabelClassifier):
-    """Base of the M3L estimators: prior and loss. A warm start begins at the dual variables ``state["beta"]``."""
+    """Base of the M3L estimators: prior and loss. A warm start begins at the dual variables ``state["beta"]``.
+
+    Parameters
+    ----------
+    prior : None, array of shape (n_labels, n_labels), DataFrame or LowRankPrior, default=None
+        R, symmetric and positive semidefinite, possibly singular; see :mod:`multimargin.priors`. A DataFrame is aligned
+        by label names.
+    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
+        ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
+        its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
+        :class:`multimargin.weights.LabelFrequencies` gives them the costs of label frequencies to expect in use.
+
+    Attributes
+    ----------
+    constant_labels_ : ndarray
+        Labels that are predicted constant: those with a single value in training, or never observed, which the prior
+        ties to no label of which something is known. Others of that kind stay in the problem and are predicted through
+        the prior.
+    """
 
     prior: Any
     loss: str

@@ -107,9 +107,6 @@ class KernelM3L(M3L):
         Degree of the polynomial kernel.
     coef0 : float, default=1.0
         Constant of the polynomial kernel.
-    prior : None, array of shape (n_labels, n_labels), DataFrame or LowRankPrior, default=None
-        R, symmetric and positive semidefinite, possibly singular; see :mod:`multimargin.priors`. A DataFrame is aligned
-        by label names.
     loss : {"hamming", "prior"}, default="hamming"
         ``"prior"`` asks for larger margins where a row agrees with the prior, :math:`m_{il} = y_{il} (R y_i)_l`; R must
         then be diagonally dominant.
@@ -120,10 +117,6 @@ class KernelM3L(M3L):
     cache_size : float, default=1024
         MiB for the Gram matrix. If it does not fit, as many of its rows as do are kept, the least recently used making
         room; the answer is the same.
-    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
-        ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
-        its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
-        :class:`multimargin.weights.LabelFrequencies` gives them the costs of label frequencies to expect in use.
     tol : float, default=1e-3
         Relative duality gap at which training stops. From 1e-5 on (with a prior, 1e-3) the Gram matrix is kept in
         single precision, below in double; also where rounding turns out to hide the gap, as with very large C.
@@ -149,10 +142,6 @@ class KernelM3L(M3L):
         The gamma used.
     n_iter_ : int
         Rounds.
-    constant_labels_ : ndarray
-        Labels that are predicted constant: those with a single value in training, or never observed, which the prior
-        ties to no label of which something is known. Others of that kind stay in the problem and are predicted through
-        the prior.
 
     Notes
     -----

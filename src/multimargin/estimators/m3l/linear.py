@@ -43,15 +43,8 @@ class LinearM3L(M3L, LinearModel):
     ----------
     C : float, default=1.0
         Cost of an error. Larger C fits the training labels harder.
-    prior : None, array of shape (n_labels, n_labels), DataFrame or LowRankPrior, default=None
-        R, symmetric and positive semidefinite, possibly singular; see :mod:`multimargin.priors`. A DataFrame is aligned
-        by label names.
     loss : {"hamming", "prior"}, default="hamming"
         ``"prior"`` asks for larger margins where a row agrees with the prior; R must then be diagonally dominant.
-    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
-        ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
-        its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
-        :class:`multimargin.weights.LabelFrequencies` gives them the costs of label frequencies to expect in use.
 
     Attributes
     ----------
@@ -59,10 +52,6 @@ class LinearM3L(M3L, LinearModel):
         Weights.
     intercept_ : ndarray of shape (n_labels,)
         Intercepts.
-    constant_labels_ : ndarray
-        Labels that are predicted constant: those with a single value in training, or never observed, which the prior
-        ties to no label of which something is known. Others of that kind stay in the problem and are predicted through
-        the prior.
 
     Notes
     -----

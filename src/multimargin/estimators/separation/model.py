@@ -74,7 +74,55 @@ class _Part:
 
 
 class SeparationModel(MultilabelClassifier):
-    """Base of the separation estimators: kernel of the inputs, fit, scores and threshold."""
+    """Base of the separation estimators: kernel of the inputs, fit, scores and threshold.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="linear"
+        Kernel of the inputs, as in :class:`KernelM3L`: ``"linear"``, ``"rbf"``, ``"poly"``, ``"sigmoid"``,
+        ``"laplacian"``, ``"chi2"``, ``"additive_chi2"``, ``"precomputed"`` (X is the matrix of values) or a function of
+        two blocks of rows. All but ``"linear"`` hold the matrix of values between training rows.
+    gamma : "scale", "auto" or float, default="scale"
+        ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel of the inputs.
+    coef0 : float, default=1.0
+        Its constant.
+    fit_intercept : bool, default=True
+        Whether to add a constant feature. Its weight is regularised like the others. Centred inputs need one.
+    fallback : {"top1"} or None, default=None
+        ``"top1"`` predicts the label with the highest score where no label is above the reference.
+    solver : {"auto", "rows", "admm", "interior"}, default="auto"
+        ``"rows"`` visits row after row and takes any number of them, but many passes where C K(x, x) is large;
+        ``"interior"`` takes some 20 steps at any scale of the inputs, on small data (number of features or rows, times
+        number of labels, up to 2500); ``"admm"`` works with whole matrices, for up to about 2000 rows, and minds bad
+        scaling less than ``"rows"``. ``"auto"`` begins with ``"rows"`` and goes on with what suits the size if that
+        takes long. All reach the same optimum.
+    warm_start : bool, default=False
+        Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C changed;
+        ``"interior"`` always begins anew.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights of the decisions, scores above the reference; ``kernel="linear"`` only.
+    support_ : ndarray of shape (n_support,)
+        Training rows the model uses; other kernels only.
+    support_vectors_ : array or sparse matrix of shape (n_support, n_features)
+        Their inputs; not for ``kernel="precomputed"``.
+    dual_coef_ : ndarray of shape (n_support, n_labels)
+        Their coefficients in the decisions.
+    intercept_ : ndarray of shape (n_labels,)
+        Intercepts of the decisions.
+    threshold_coef_ : ndarray of shape (n_features,) or (n_support,)
+        Weights, or coefficients of the support, of the reference score.
+    threshold_intercept_ : float
+        Its intercept.
+    gamma_ : float
+        The gamma of the kernel.
+    n_atoms_ : int
+        Number of label sets with dual variables.
+    """
 
     kernel: Any
     gamma: Any
