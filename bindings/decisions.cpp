@@ -1,6 +1,9 @@
-#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/variant.h>
 
 #include <limits>
+#include <optional>
 
 #include "bindings/arrays.hpp"
 #include "bindings/python_control.hpp"
@@ -10,61 +13,82 @@
 #include "core/decisions/offset.hpp"
 #include "core/decisions/platt.hpp"
 
+namespace nb = nanobind;
+
 namespace {
 
 using namespace multimargin::bindings;
 using multimargin::Index;
 namespace rules = multimargin::decisions;
 
-// Marked cells as (offsets, rows), column by column; None: no cells.
-rules::Marks marks(const nb::object& pair, std::size_t rows, std::size_t cols) {
-    if (pair.is_none()) return {};
-    const auto offsets = exactly<Vector<std::int64_t>>(pair[0]);
-    const auto row_of = exactly<Vector<std::int64_t>>(pair[1]);
+// Marked cells as the rows of each column; holds on to the arrays.
+struct PythonMarks {
+    Vector<std::int64_t> offsets, rows;
+
+    rules::Marks list() const { return {view(offsets), view(rows)}; }
+};
+
+PythonMarks checked_marks(Vector<std::int64_t> offsets, Vector<std::int64_t> rows, Index n_rows) {
     const auto starts = view(offsets);
-    expect(starts.size() == cols + 1 && starts.front() == 0 &&
-               starts.back() <= static_cast<std::int64_t>(row_of.shape(0)) &&
-               std::is_sorted(starts.begin(), starts.end()),
-           "the cells do not fit the labels");
-    for (auto i : view(row_of)) expect(i >= 0 && i < static_cast<std::int64_t>(rows), "row of a cell out of range");
-    return {starts, view(row_of)};
+    expect(!starts.empty() && starts.front() == 0 && starts.back() <= static_cast<Index>(rows.shape(0)) &&
+               std::ranges::is_sorted(starts),
+           "the offsets of the cells must rise from 0 to their number");
+    for (auto i : view(rows)) expect(i >= 0 && i < n_rows, "row of a cell out of range");
+    return {std::move(offsets), std::move(rows)};
 }
 
-template <class T>
-Vector<T> vector_of(const nb::object& object, std::size_t size) {
-    auto vector = exactly<Vector<T>>(object);
-    expect(vector.shape(0) == size, "a vector of another length than the core expects");
-    return vector;
+rules::Marks fitting(const PythonMarks& marks, std::size_t cols) {
+    expect(marks.offsets.shape(0) == cols + 1, "the cells do not fit the labels");
+    return marks.list();
 }
 
-// Calls work(columns) for scores of either layout and precision: a matrix, or (values, rows, offsets, number of rows).
+rules::ColumnLabels column_labels(const PythonMarks& positives, const std::optional<PythonMarks>& unknown,
+                                  std::size_t cols) {
+    return {fitting(positives, cols), unknown ? fitting(*unknown, cols) : rules::Marks{}};
+}
+
+// Scores of some cells, column by column.
+struct PythonSparseScores {
+    std::variant<Vector<float>, Vector<double>> values;
+    PythonMarks cells;
+    Index n_rows;
+};
+
+using Scores = std::variant<Matrix<float>, Matrix<double>, PythonSparseScores>;
+
+// Calls work(columns) for scores of either layout and precision.
 template <class Work>
-auto with_columns(const nb::object& scores, Work&& work) {
-    if (nb::isinstance<nb::tuple>(scores)) {
-        const auto rows = nb::cast<std::size_t>(scores[3]);
-        const auto offsets = exactly<Vector<std::int64_t>>(scores[2]);
-        const auto cells = marks(nb::make_tuple(scores[2], scores[1]), rows, offsets.shape(0) - 1);
-        if (Vector<float> values; nb::try_cast(scores[0], values, false)) {
-            expect(values.shape(0) == cells.row_of.size(), "the values do not fit the cells");
-            rules::SparseColumns<float> columns(view(values), cells.row_of, cells.offsets, rows);
-            return work(columns);
-        }
-        const auto values = vector_of<double>(scores[0], cells.row_of.size());
-        rules::SparseColumns<double> columns(view(values), cells.row_of, cells.offsets, rows);
-        return work(columns);
-    }
-    if (Matrix<float> matrix; nb::try_cast(scores, matrix, false)) {
-        rules::DenseColumns<float> columns(matrix.data(), matrix.shape(0), matrix.shape(1));
-        return work(columns);
-    }
-    const auto matrix = exactly<Matrix<double>>(scores);
-    rules::DenseColumns<double> columns(matrix.data(), matrix.shape(0), matrix.shape(1));
-    return work(columns);
+auto with_columns(const Scores& scores, Work&& work) {
+    return std::visit(
+        [&]<class S>(const S& given) {
+            if constexpr (std::is_same_v<S, PythonSparseScores>) {
+                return std::visit(
+                    [&]<class V>(const V& values) {
+                        using T = std::remove_const_t<typename V::Scalar>;
+                        const auto cells = given.cells.list();
+                        expect(values.shape(0) == cells.row_of.size(), "the values do not fit the cells");
+                        rules::SparseColumns<T> columns({values.data(), values.shape(0)}, cells.row_of, cells.offsets,
+                                                        static_cast<std::size_t>(given.n_rows));
+                        return work(columns);
+                    },
+                    given.values);
+            } else {
+                using T = std::remove_const_t<typename S::Scalar>;
+                rules::DenseColumns<T> columns(given.data(), given.shape(0), given.shape(1));
+                return work(columns);
+            }
+        },
+        scores);
+}
+
+void expect_length(const Vector<double>& vector, std::size_t size) {
+    expect(vector.shape(0) == size, "a vector of another length than the core expects");
 }
 
 template <class T>
-nb::object array_of(const std::vector<T>& values) {
-    return new_array<T>({values.size()}, [&](T* out) { std::copy(values.begin(), values.end(), out); });
+Array array_of(std::vector<T> values) {
+    const auto size = static_cast<Index>(values.size());
+    return moved_array(std::move(values), {size});
 }
 
 // The outside world, looked at between labels and rows.
@@ -77,15 +101,19 @@ class Interruption {
     PythonControl control_;
 };
 
-nb::dict cuts(const nb::object& scores, const nb::object& positives, const nb::object& unknown,
-              const nb::object& weights) {
-    const auto found = with_columns(scores, [&](auto& columns) {
-        const rules::ColumnLabels labels{marks(positives, columns.rows(), columns.cols()),
-                                         marks(unknown, columns.rows(), columns.cols())};
-        const auto w = vector_of<double>(weights, columns.rows());
+// rules::Cuts for Python.
+struct FoundCuts {
+    Array offsets, thresholds, hits, predicted, positives, squares, known, quota, lowest;
+};
+
+FoundCuts cuts(const Scores& scores, const PythonMarks& positives, const std::optional<PythonMarks>& unknown,
+               Vector<double> weights) {
+    auto found = with_columns(scores, [&](auto& columns) {
+        const auto labels = column_labels(positives, unknown, columns.cols());
+        expect_length(weights, columns.rows());
         Interruption interruption;
         nb::gil_scoped_release release;
-        rules::CutFinder finder(columns, labels, view(w));
+        rules::CutFinder finder(columns, labels, view(weights));
         rules::Cuts all;
         for (std::size_t l = 0; l < columns.cols(); ++l) {
             finder.append(l, all);
@@ -93,17 +121,10 @@ nb::dict cuts(const nb::object& scores, const nb::object& positives, const nb::o
         }
         return all;
     });
-    nb::dict out;
-    out["offsets"] = array_of(found.offsets);
-    out["thresholds"] = array_of(found.thresholds);
-    out["hits"] = array_of(found.hits);
-    out["predicted"] = array_of(found.predicted);
-    out["positives"] = array_of(found.positives);
-    out["squares"] = array_of(found.squares);
-    out["known"] = array_of(found.known);
-    out["quota"] = array_of(found.quota);
-    out["lowest"] = array_of(found.lowest);
-    return out;
+    return {
+        array_of(std::move(found.offsets)),   array_of(std::move(found.thresholds)), array_of(std::move(found.hits)),
+        array_of(std::move(found.predicted)), array_of(std::move(found.positives)),  array_of(std::move(found.squares)),
+        array_of(std::move(found.known)),     array_of(std::move(found.quota)),      array_of(std::move(found.lowest))};
 }
 
 bool fits(std::span<const std::int64_t> starts, std::size_t cells) {
@@ -111,41 +132,42 @@ bool fits(std::span<const std::int64_t> starts, std::size_t cells) {
            starts.back() == static_cast<std::int64_t>(cells);
 }
 
-// (values, starts, members or None): the cells of each group; without members, one for each member in order.
-struct Groups {
+// The cells of each group, with their members; without, one for each member in order.
+struct PythonGroups {
     Vector<double> values;
     Vector<std::int64_t> starts;
-    rules::Marks cells;
+    std::optional<Vector<std::int64_t>> members;
+    Index n_members;
 };
 
-Groups groups_of(const nb::tuple& cells, std::size_t members) {
-    Groups groups{exactly<Vector<double>>(cells[0]), exactly<Vector<std::int64_t>>(cells[1]), {}};
-    const auto starts = view(groups.starts);
-    expect(fits(starts, groups.values.shape(0)), "the cells do not fit the groups");
-    if (cells[2].is_none()) {
-        for (std::size_t g = 0; g + 1 < starts.size(); ++g)
-            expect(starts[g + 1] - starts[g] == static_cast<std::int64_t>(members), "a group without all its members");
-    } else {
-        groups.cells = marks(nb::make_tuple(cells[1], cells[2]), members, starts.size() - 1);
-        expect(groups.cells.row_of.size() == groups.values.shape(0), "the values do not fit the cells");
-    }
-    return groups;
+PythonGroups checked_groups(Vector<double> values, Vector<std::int64_t> starts,
+                            std::optional<Vector<std::int64_t>> members, Index n_members) {
+    const auto from = view(starts);
+    expect(fits(from, values.shape(0)) && (!members || members->shape(0) == values.shape(0)),
+           "the cells do not fit the groups");
+    if (members)
+        for (auto m : view(*members)) expect(m >= 0 && m < n_members, "member of a group out of range");
+    else
+        for (std::size_t g = 0; g + 1 < from.size(); ++g)
+            expect(from[g + 1] - from[g] == n_members, "a group without all its members");
+    return {std::move(values), std::move(starts), std::move(members), n_members};
 }
 
-nb::tuple best_offset(const nb::tuple& cells, const nb::object& positives, const nb::object& unknown,
-                      const nb::object& group_weights, const nb::object& member_weights, double beta_squared,
-                      bool at_least_one) {
-    const auto w = exactly<Vector<double>>(member_weights);
-    const auto groups = groups_of(cells, w.shape(0));
+// The best offset and its value.
+std::pair<double, double> best_offset(const PythonGroups& groups, const PythonMarks& positives,
+                                      const std::optional<PythonMarks>& unknown, Vector<double> group_weights,
+                                      Vector<double> member_weights, double beta_squared, bool at_least_one) {
     const auto n_groups = groups.starts.shape(0) - 1;
-    const auto v = vector_of<double>(group_weights, n_groups);
+    expect_length(group_weights, n_groups);
+    expect_length(member_weights, static_cast<std::size_t>(groups.n_members));
+    const auto labels = column_labels(positives, unknown, n_groups);
     const rules::OffsetProblem problem{view(groups.values),
                                        view(groups.starts),
-                                       groups.cells.row_of,
-                                       marks(positives, w.shape(0), n_groups),
-                                       marks(unknown, w.shape(0), n_groups),
-                                       view(v),
-                                       view(w),
+                                       groups.members ? view(*groups.members) : std::span<const std::int64_t>{},
+                                       labels.positive,
+                                       labels.unknown,
+                                       view(group_weights),
+                                       view(member_weights),
                                        beta_squared,
                                        at_least_one};
     rules::Offset best{};
@@ -159,28 +181,26 @@ nb::tuple best_offset(const nb::tuple& cells, const nb::object& positives, const
         }
         best = sweep.best();
     }
-    return nb::make_tuple(best.threshold, best.value);
+    return {best.threshold, best.value};
 }
 
-// One line per label; targets, centre, precision and start are (labels, 2).
-nb::tuple lines(const nb::object& scores, const nb::object& positives, const nb::object& unknown,
-                const nb::object& weights, double scale, const nb::object& targets, const nb::object& centre,
-                const nb::object& precision, const nb::object& fixed_slope, const nb::object& start) {
-    return with_columns(scores, [&](auto& columns) {
+// One line per label, and its variance; targets, centre, precision and start are (labels, 2).
+std::pair<Array, Array> lines(const Scores& scores, const PythonMarks& positives,
+                              const std::optional<PythonMarks>& unknown, Vector<double> weights, double scale,
+                              Matrix<double> targets, Matrix<double> centre, Matrix<double> precision,
+                              Vector<std::uint8_t> fixed_slope, Matrix<double> start) {
+    return with_columns(scores, [&](auto& columns) -> std::pair<Array, Array> {
         const auto n_labels = columns.cols();
-        const auto shape = [&](const nb::object& matrix) {
-            return matrix_of<double>(matrix, static_cast<Index>(n_labels), 2);
-        };
-        const rules::ColumnLabels labels{marks(positives, columns.rows(), n_labels),
-                                         marks(unknown, columns.rows(), n_labels)};
-        const auto w = vector_of<double>(weights, columns.rows());
-        const auto target = shape(targets), mean = shape(centre), sharp = shape(precision), from = shape(start);
-        const auto fixed = vector_of<std::uint8_t>(fixed_slope, n_labels);
+        const auto labels = column_labels(positives, unknown, n_labels);
+        expect_length(weights, columns.rows());
+        for (const auto& matrix : {targets, centre, precision, start})
+            expect(matrix.shape(0) == n_labels && matrix.shape(1) == 2, "the lines do not fit the labels");
+        expect(fixed_slope.shape(0) == n_labels, "the lines do not fit the labels");
         std::vector<rules::LineFit> fits(n_labels);
         {
             Interruption interruption;
             nb::gil_scoped_release release;
-            rules::ColumnReader reader(labels, view(w));
+            rules::ColumnReader reader(labels, view(weights));
             const auto pair = [](const Matrix<double>& m, std::size_t l) {
                 return rules::Line{m.data()[2 * l], m.data()[2 * l + 1]};
             };
@@ -193,127 +213,166 @@ nb::tuple lines(const nb::object& scores, const nb::object& positives, const nb:
                 const auto& cells = reader.read(columns, l);
                 scaled(cells.positive, positive);
                 scaled(cells.negative, negative);
-                const rules::LineProblem problem{target.data()[2 * l], target.data()[2 * l + 1], pair(mean, l),
-                                                 pair(sharp, l), fixed.data()[l] != 0};
-                fits[l] = rules::LineFitter(positive, negative, problem).fit(pair(from, l));
+                const rules::LineProblem problem{targets.data()[2 * l], targets.data()[2 * l + 1], pair(centre, l),
+                                                 pair(precision, l), fixed_slope.data()[l] != 0};
+                fits[l] = rules::LineFitter(positive, negative, problem).fit(pair(start, l));
                 interruption.after(200 * columns.rows());
             }
         }
         const auto table = [&](rules::Line rules::LineFit::* which) {
-            return new_array<double>({n_labels, 2}, [&](double* out) {
-                for (std::size_t l = 0; l < n_labels; ++l) {
-                    out[2 * l] = (fits[l].*which).slope;
-                    out[2 * l + 1] = (fits[l].*which).offset;
-                }
-            });
+            std::vector<double> out;
+            for (const auto& fit : fits) {
+                out.push_back((fit.*which).slope);
+                out.push_back((fit.*which).offset);
+            }
+            return moved_array(std::move(out), {static_cast<Index>(n_labels), 2});
         };
-        return nb::make_tuple(table(&rules::LineFit::line), table(&rules::LineFit::variance));
+        return {table(&rules::LineFit::line), table(&rules::LineFit::variance)};
     });
 }
 
 // The set of largest expected F of every row, 1 for the cells that belong to it, and its value. Row i has the
 // probabilities starts[i] .. starts[i + 1].
-nb::tuple best_expected_f(const nb::object& probabilities, const nb::object& starts, double beta_squared) {
-    const auto values_of = exactly<Vector<double>>(probabilities);
-    const auto starts_of = exactly<Vector<std::int64_t>>(starts);
-    const auto p = view(values_of);
-    const auto from = view(starts_of);
+std::pair<Array, Array> best_expected_f(Vector<double> probabilities, Vector<std::int64_t> starts,
+                                        double beta_squared) {
+    const auto p = view(probabilities);
+    const auto from = view(starts);
     expect(fits(from, p.size()), "the probabilities do not fit the rows");
     std::vector<double> values(from.size() - 1);
-    auto chosen = new_array<std::uint8_t>({p.size()}, [&](std::uint8_t* out) {
+    std::vector<std::uint8_t> chosen(p.size());
+    {
         Interruption interruption;
         nb::gil_scoped_release release;
         rules::ExpectedF decoder(beta_squared);
         for (std::size_t i = 0; i < values.size(); ++i) {
             const auto begin = static_cast<std::size_t>(from[i]), size = static_cast<std::size_t>(from[i + 1]) - begin;
-            values[i] = decoder.decode(p.subspan(begin, size), {out + begin, size});
+            values[i] = decoder.decode(p.subspan(begin, size), std::span(chosen).subspan(begin, size));
             interruption.after(100 * size);
         }
-    });
-    return nb::make_tuple(chosen, array_of(values));
+    }
+    return {array_of(std::move(chosen)), array_of(std::move(values))};
 }
 
-rules::LabelCounts counts_of(const Matrix<double>& scores, const nb::object& starts, const nb::object& members,
-                             const nb::object& order, int most_neighbours, bool counting) {
-    const auto sequence = exactly<Vector<std::int64_t>>(order);
-    const auto labels = sequence.shape(0);
-    const auto subsets = marks(nb::make_tuple(starts, members), labels, scores.shape(1));
+// Subsets of the labels as lists of members, and the order in which labels are eliminated.
+struct PythonElimination {
+    PythonMarks subsets;
+    Vector<std::int64_t> order;
+    int most_neighbours;
+
+    rules::LabelCounts counts(const Matrix<double>& scores, bool counting) const {
+        expect(scores.shape(1) + 1 == subsets.offsets.shape(0), "the scores do not fit the label subsets");
+        return {order.shape(0), view(subsets.offsets), view(subsets.rows), view(order), most_neighbours, counting};
+    }
+};
+
+PythonElimination checked_elimination(Vector<std::int64_t> starts, Vector<std::int64_t> members,
+                                      Vector<std::int64_t> order, int most_neighbours) {
+    const auto labels = order.shape(0);
+    auto subsets = checked_marks(std::move(starts), std::move(members), static_cast<Index>(labels));
+    const auto from = view(subsets.offsets);
+    for (std::size_t t = 0; t + 1 < from.size(); ++t) expect(from[t] < from[t + 1], "a label subset without labels");
     std::vector<std::uint8_t> seen(labels, 0);
-    for (const auto l : view(sequence)) {
-        expect(l >= 0 && l < static_cast<std::int64_t>(labels) && !seen[static_cast<std::size_t>(l)],
+    for (const auto l : view(order)) {
+        expect(l >= 0 && l < static_cast<Index>(labels) && !seen[static_cast<std::size_t>(l)],
                "the order must hold every label once");
         seen[static_cast<std::size_t>(l)] = 1;
     }
-    for (std::size_t t = 0; t < scores.shape(1); ++t)
-        expect(subsets.offsets[t] < subsets.offsets[t + 1], "a label subset without labels");
-    return {labels, subsets.offsets, subsets.row_of, view(sequence), most_neighbours, counting};
+    return {std::move(subsets), std::move(order), most_neighbours};
 }
 
 // P(y_l = 1, |y| = k) of every row, from the scores of label subsets.
-nb::object label_counts(const nb::object& scores, const nb::object& starts, const nb::object& members,
-                        const nb::object& order, int most_neighbours) {
-    const auto theta = exactly<Matrix<double>>(scores);
-    auto counts = counts_of(theta, starts, members, order, most_neighbours, true);
-    const auto rows = theta.shape(0), labels = exactly<Vector<std::int64_t>>(order).shape(0);
-    return new_array<double>({rows, labels, labels}, [&](double* out) {
+Array label_counts(const PythonElimination& elimination, Matrix<double> scores) {
+    auto counts = elimination.counts(scores, true);
+    const auto rows = scores.shape(0), labels = elimination.order.shape(0);
+    std::vector<double> out(rows * labels * labels);
+    {
         Interruption interruption;
         nb::gil_scoped_release release;
         for (std::size_t i = 0; i < rows; ++i) {
-            counts.compute(theta.data() + i * theta.shape(1), out + i * labels * labels);
+            counts.compute(scores.data() + i * scores.shape(1), out.data() + i * labels * labels);
             interruption.after(100 * labels * labels);
         }
-    });
+    }
+    return moved_array(std::move(out),
+                       {static_cast<Index>(rows), static_cast<Index>(labels), static_cast<Index>(labels)});
 }
 
 // log of the sum over all labellings of every row.
-nb::object label_partition(const nb::object& scores, const nb::object& starts, const nb::object& members,
-                           const nb::object& order, int most_neighbours) {
-    const auto theta = exactly<Matrix<double>>(scores);
-    auto counts = counts_of(theta, starts, members, order, most_neighbours, false);
-    return new_array<double>({theta.shape(0)}, [&](double* out) {
+Array label_partition(const PythonElimination& elimination, Matrix<double> scores) {
+    auto counts = elimination.counts(scores, false);
+    std::vector<double> out(scores.shape(0));
+    {
         Interruption interruption;
         nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < theta.shape(0); ++i) {
-            out[i] = counts.partition(theta.data() + i * theta.shape(1));
-            interruption.after(100 * theta.shape(1));
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            out[i] = counts.partition(scores.data() + i * scores.shape(1));
+            interruption.after(100 * scores.shape(1));
         }
-    });
+    }
+    return array_of(std::move(out));
 }
 
 }  // namespace
 
 void bind_decisions(nanobind::module_& m) {
-    // Marked cells are (offsets, rows), column by column.
-    m.def("cuts", &cuts, nb::arg("scores"), nb::arg("positives"), nb::arg("unknown").none(), nb::arg("weights"),
-          nb::sig("def cuts(scores: Any, positives: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], unknown: "
-                  "tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None, weights: NDArray[numpy.float64]) -> "
-                  "dict[str, Any]"));
-    m.def("best_offset", &best_offset, nb::arg("cells"), nb::arg("positives"), nb::arg("unknown").none(),
-          nb::arg("group_weights"), nb::arg("member_weights"), nb::arg("beta_squared"), nb::arg("at_least_one"),
-          nb::sig("def best_offset(cells: tuple[NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.int64] | "
-                  "None], positives: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], unknown: "
-                  "tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None, group_weights: NDArray[numpy.float64], "
-                  "member_weights: NDArray[numpy.float64], beta_squared: float, at_least_one: bool) -> tuple[float, "
-                  "float]"));
-    m.def("lines", &lines, nb::arg("scores"), nb::arg("positives"), nb::arg("unknown").none(), nb::arg("weights"),
-          nb::arg("scale"), nb::arg("targets"), nb::arg("centre"), nb::arg("precision"), nb::arg("fixed_slope"),
-          nb::arg("start"),
-          nb::sig("def lines(scores: Any, positives: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], unknown: "
-                  "tuple[NDArray[numpy.int64], NDArray[numpy.int64]] | None, weights: NDArray[numpy.float64], scale: "
-                  "float, targets: NDArray[numpy.float64], centre: NDArray[numpy.float64], precision: "
-                  "NDArray[numpy.float64], fixed_slope: NDArray[numpy.uint8], start: NDArray[numpy.float64]) -> "
-                  "tuple[NDArray[numpy.float64], NDArray[numpy.float64]]"));
-    m.def("best_expected_f", &best_expected_f, nb::arg("probabilities"), nb::arg("starts"), nb::arg("beta_squared"),
-          nb::sig("def best_expected_f(probabilities: NDArray[numpy.float64], starts: NDArray[numpy.int64], "
-                  "beta_squared: float) -> tuple[NDArray[numpy.uint8], NDArray[numpy.float64]]"));
-    m.def(
-        "label_counts", &label_counts, nb::arg("scores"), nb::arg("starts"), nb::arg("members"), nb::arg("order"),
-        nb::arg("most_neighbours"),
-        nb::sig("def label_counts(scores: NDArray[numpy.float64], starts: NDArray[numpy.int64], members: "
-                "NDArray[numpy.int64], order: NDArray[numpy.int64], most_neighbours: int) -> NDArray[numpy.float64]"));
-    m.def(
-        "label_partition", &label_partition, nb::arg("scores"), nb::arg("starts"), nb::arg("members"), nb::arg("order"),
-        nb::arg("most_neighbours"),
-        nb::sig("def label_partition(scores: NDArray[numpy.float64], starts: NDArray[numpy.int64], members: "
-                "NDArray[numpy.int64], order: NDArray[numpy.int64], most_neighbours: int) -> NDArray[numpy.float64]"));
+    nb::class_<PythonMarks>(m, "Marks", "Marked cells as the rows of each column.")
+        .def(
+            "__init__",
+            [](PythonMarks* self, Vector<std::int64_t> offsets, Vector<std::int64_t> rows, Index n_rows) {
+                new (self) PythonMarks(checked_marks(std::move(offsets), std::move(rows), n_rows));
+            },
+            nb::arg("offsets").noconvert(), nb::arg("rows").noconvert(), nb::arg("n_rows"));
+    nb::class_<PythonSparseScores>(m, "SparseScores", "Scores of some cells, column by column.")
+        .def(
+            "__init__",
+            [](PythonSparseScores* self, std::variant<Vector<float>, Vector<double>> values,
+               Vector<std::int64_t> offsets, Vector<std::int64_t> rows, Index n_rows) {
+                auto cells = checked_marks(std::move(offsets), std::move(rows), n_rows);
+                new (self) PythonSparseScores{std::move(values), std::move(cells), n_rows};
+            },
+            nb::arg("values").noconvert(), nb::arg("offsets").noconvert(), nb::arg("rows").noconvert(),
+            nb::arg("n_rows"));
+    nb::class_<PythonGroups>(m, "Groups", "Scores of the cells of each group, and to which members they belong.")
+        .def(
+            "__init__",
+            [](PythonGroups* self, Vector<double> values, Vector<std::int64_t> starts,
+               std::optional<Vector<std::int64_t>> members, Index n_members) {
+                new (self)
+                    PythonGroups(checked_groups(std::move(values), std::move(starts), std::move(members), n_members));
+            },
+            nb::arg("values").noconvert(), nb::arg("starts").noconvert(), nb::arg("members").noconvert().none(),
+            nb::arg("n_members"));
+    nb::class_<PythonElimination>(m, "LabelElimination", "Label subsets, and the order in which labels are eliminated.")
+        .def(
+            "__init__",
+            [](PythonElimination* self, Vector<std::int64_t> starts, Vector<std::int64_t> members,
+               Vector<std::int64_t> order, int most_neighbours) {
+                new (self) PythonElimination(
+                    checked_elimination(std::move(starts), std::move(members), std::move(order), most_neighbours));
+            },
+            nb::arg("starts").noconvert(), nb::arg("members").noconvert(), nb::arg("order").noconvert(),
+            nb::arg("most_neighbours"));
+    nb::class_<FoundCuts>(m, "Cuts", "The cuts of every label; label l has those from offsets[l] to offsets[l + 1].")
+        .def_ro("offsets", &FoundCuts::offsets, nb::rv_policy::automatic)
+        .def_ro("thresholds", &FoundCuts::thresholds, nb::rv_policy::automatic)
+        .def_ro("hits", &FoundCuts::hits, nb::rv_policy::automatic)
+        .def_ro("predicted", &FoundCuts::predicted, nb::rv_policy::automatic)
+        .def_ro("positives", &FoundCuts::positives, nb::rv_policy::automatic)
+        .def_ro("squares", &FoundCuts::squares, nb::rv_policy::automatic)
+        .def_ro("known", &FoundCuts::known, nb::rv_policy::automatic)
+        .def_ro("quota", &FoundCuts::quota, nb::rv_policy::automatic)
+        .def_ro("lowest", &FoundCuts::lowest, nb::rv_policy::automatic);
+    m.def("cuts", &cuts, nb::arg("scores").noconvert(), nb::arg("positives"), nb::arg("unknown").none(),
+          nb::arg("weights").noconvert());
+    m.def("best_offset", &best_offset, nb::arg("groups"), nb::arg("positives"), nb::arg("unknown").none(),
+          nb::arg("group_weights").noconvert(), nb::arg("member_weights").noconvert(), nb::arg("beta_squared"),
+          nb::arg("at_least_one"));
+    m.def("lines", &lines, nb::arg("scores").noconvert(), nb::arg("positives"), nb::arg("unknown").none(),
+          nb::arg("weights").noconvert(), nb::arg("scale"), nb::arg("targets").noconvert(),
+          nb::arg("centre").noconvert(), nb::arg("precision").noconvert(), nb::arg("fixed_slope").noconvert(),
+          nb::arg("start").noconvert());
+    m.def("best_expected_f", &best_expected_f, nb::arg("probabilities").noconvert(), nb::arg("starts").noconvert(),
+          nb::arg("beta_squared"));
+    m.def("label_counts", &label_counts, nb::arg("elimination"), nb::arg("scores").noconvert());
+    m.def("label_partition", &label_partition, nb::arg("elimination"), nb::arg("scores").noconvert());
 }

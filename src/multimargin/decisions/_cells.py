@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from multimargin import _core
 from multimargin.errors import InputError
 from multimargin.labels import LabelMatrix, read_labels
 from multimargin.metrics._pairs import read_scores, read_weights
@@ -18,8 +19,6 @@ from multimargin.metrics._pairs import read_scores, read_weights
 __all__ = ["Cells", "marks", "read_cells", "read_score_matrix", "stored_where", "without"]
 
 Floats = NDArray[np.float64]
-Marks = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Marked cells for the native core: offsets, and the rows of each label or the labels of each row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +54,15 @@ class Cells:
         if not self.sparse:
             return np.ascontiguousarray(self.scores)
         csc = sp.csc_array(self.scores)
-        return csc.data, csc.indices.astype(np.int64), csc.indptr.astype(np.int64), csc.shape[0]
+        return _core.SparseScores(csc.data, csc.indptr.astype(np.int64), csc.indices.astype(np.int64), csc.shape[0])
 
     @cached_property
-    def positives(self) -> Marks:
+    def positives(self) -> _core.Marks:
         """Rows of the positive cells, label by label."""
         return marks(sp.csc_array(self.labels.positives))
 
     @cached_property
-    def unknown(self) -> Marks | None:
+    def unknown(self) -> _core.Marks | None:
         """Rows of the unknown cells, label by label."""
         return None if self.labels.missing is None else marks(sp.csc_array(self.labels.missing))
 
@@ -132,9 +131,10 @@ class Cells:
         return Cells(scores, labels, np.repeat(self.weights, n_labels))
 
 
-def marks(cells: Any) -> Marks:
-    """Offsets and indices of marked cells for the native core."""
-    return cells.indptr.astype(np.int64), cells.indices.astype(np.int64)
+def marks(cells: Any) -> _core.Marks:
+    """Marked cells for the native core: the rows of each label of a CSC array, the labels of each row of a CSR one."""
+    members = cells.shape[0] if cells.format == "csc" else cells.shape[1]
+    return _core.Marks(cells.indptr.astype(np.int64), cells.indices.astype(np.int64), members)
 
 
 def stored_where(scores: sp.csr_array, keep: NDArray[np.bool_]) -> sp.csr_array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,8 @@ class Cuts:
 
 def find_cuts(cells: Cells) -> Cuts:
     """Find the cuts of every label."""
-    return Cuts(**_core.cuts(cells.columns, cells.positives, cells.unknown, cells.weights))
+    found = _core.cuts(cells.columns, cells.positives, cells.unknown, cells.weights)
+    return Cuts(**{part.name: getattr(found, part.name) for part in fields(Cuts)})
 
 
 def per_label(cuts: Cuts, scoring: Scoring) -> tuple[Floats, NDArray[np.bool_]]:

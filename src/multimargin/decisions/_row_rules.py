@@ -109,15 +109,14 @@ def best_offset(cells: Cells, scoring: Scoring, always_one: bool = False) -> flo
     order = sp.csr_array if by_row else sp.csc_array
     if cells.sparse:
         stored = order(cells.scores)
-        data = stored.data.astype(np.float64), stored.indptr.astype(np.int64), stored.indices.astype(np.int64)
+        values, starts, of = stored.data.astype(np.float64), stored.indptr, stored.indices.astype(np.int64)
     else:
         table = np.ascontiguousarray(cells.scores if by_row else cells.scores.T, dtype=np.float64)
-        starts = np.arange(0, table.size + 1, table.shape[1], dtype=np.int64)
-        data = table.ravel(), starts, None
+        values, starts, of = table.ravel(), np.arange(0, table.size + 1, table.shape[1]), None
     missing = cells.labels.missing
     groups, members = (rows, labels) if by_row else (labels, rows)
     return _core.best_offset(
-        data,
+        _core.Groups(values, starts.astype(np.int64), of, len(members)),
         marks(order(cells.labels.positives)),
         None if missing is None else marks(order(missing)),
         np.ascontiguousarray(groups / max(groups.sum(), np.finfo(float).tiny)),

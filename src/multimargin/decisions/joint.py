@@ -55,13 +55,16 @@ class LabelModel:
         starts = np.cumsum([0, *map(len, subsets)]).astype(np.int64)
         return cls(starts, np.array([k for subset in subsets for k in subset], dtype=np.int64), order)
 
+    def _elimination(self) -> _core.LabelElimination:
+        return _core.LabelElimination(self.starts, self.members, self.order, MOST_NEIGHBOURS)
+
     def sizes(self, scores: Floats) -> Floats:
         """P(y_l = 1, |y| = k) of every row, of shape (n_samples, n_labels, n_labels), k from 1."""
-        return _core.label_counts(scores, self.starts, self.members, self.order, MOST_NEIGHBOURS)
+        return _core.label_counts(self._elimination(), scores)
 
     def log_partition(self, scores: Floats) -> Floats:
         """Logarithm of the sum of exp over all label sets."""
-        return _core.label_partition(scores, self.starts, self.members, self.order, MOST_NEIGHBOURS)
+        return _core.label_partition(self._elimination(), scores)
 
     def score(self, scores: Floats, labels: sp.csr_array) -> Floats:
         """sum_T theta_T chi_T(y) of label sets that are known."""
