@@ -132,7 +132,7 @@ class Cells:
 
 
 def marks(cells: Any) -> _core.Marks:
-    """Marked cells for the native core: the rows of each label of a CSC array, the labels of each row of a CSR one."""
+    """Mark cells for the native core: the rows of each label of a CSC array, the labels of each row of a CSR one."""
     members = cells.shape[0] if cells.format == "csc" else cells.shape[1]
     return _core.Marks(cells.indptr.astype(np.int64), cells.indices.astype(np.int64), members)
 

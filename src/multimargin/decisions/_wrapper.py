@@ -359,9 +359,7 @@ def _fit_and_score(
     """Scores of the test rows, NaN for labels constant in training, and the model."""
     start = perf_counter()
     n_labels = labels.n_labels
-    part = _rows_of(labels, train)
-    positive, negative = part.counts()
-    constant = (positive == 0) | (negative == 0)
+    constant = labels.part(train).constant
     scores = np.full((len(test), n_labels), np.nan)
     X_train, Y_train = _safe_indexing(X, train), _safe_indexing(target, train)
     fit_params = _check_method_params(X, params, indices=train)
@@ -397,11 +395,6 @@ def _fit_and_score(
 def _mask_stored(found: sp.csr_array, constant: NDArray[np.bool_]) -> sp.csr_array:
     values = np.where(constant[found.indices], np.nan, found.data)
     return sp.csr_array((values, found.indices, found.indptr), shape=found.shape)
-
-
-def _rows_of(labels: LabelMatrix, rows: Any) -> LabelMatrix:
-    missing = None if labels.missing is None else labels.missing[rows]
-    return LabelMatrix(labels.positives[rows], missing, labels.names, labels.form, labels.values)
 
 
 def _columns(target: Any, kept: NDArray[np.bool_]) -> Any:

@@ -19,7 +19,7 @@ from multimargin.decisions import _row_rules as rows
 from multimargin.decisions._cells import Cells
 from multimargin.decisions._lines import inside, log_odds_of
 from multimargin.decisions._scoring import read_scoring
-from multimargin.decisions._wrapper import DecisionWrapper, _rows_of, _target, read_training_labels
+from multimargin.decisions._wrapper import DecisionWrapper, _target, read_training_labels
 from multimargin.decisions.decoding import joint_sets
 from multimargin.errors import InputError
 from multimargin.labels import LabelMatrix
@@ -164,7 +164,7 @@ class JointDecoder(DecisionWrapper):
                     _safe_indexing(target, train),
                     **_check_method_params(X, fit_params, indices=train),
                 )
-                parts.append((*_distribution(model, _safe_indexing(X, test)), _rows_of(labels, test)))
+                parts.append((*_distribution(model, _safe_indexing(X, test)), labels.part(test)))
         with self._progress("all rows"):
             self.estimator_ = clone(self.estimator).fit(X, target, **fit_params)
         self._learn_form(labels)
