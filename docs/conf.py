@@ -30,6 +30,7 @@ ROOMS = (
     "weights",
     "label_kernels",
     "baselines",
+    "inspection",
     "datasets",
     "metrics",
     "model_selection",

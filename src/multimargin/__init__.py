@@ -62,6 +62,7 @@ _ROOMS = (
     "baselines",
     "datasets",
     "decisions",
+    "inspection",
     "label_kernels",
     "metrics",
     "model_selection",

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from multimargin.errors import InputError
 from multimargin.plots import PriorDisplay, similarity_order
-from multimargin.plots.prior import MAX_NAMES
+from multimargin.plots._heat_map import MAX_NAMES
 from multimargin.priors import LowRankPrior
 
 

@@ -10,6 +10,8 @@ Needs matplotlib, ``pip install "multimargin[plots]"``; label graphs also networ
 
 from .clique_path import CliquePathDisplay
 from .convergence import ConvergenceDisplay
+from .label_counts import LabelCountsDisplay
+from .label_dependence import LabelDependenceDisplay
 from .label_graph import LabelGraphDisplay
 from .prior import PriorDisplay, similarity_order
 from .reliability import ReliabilityDisplay
@@ -17,6 +19,8 @@ from .reliability import ReliabilityDisplay
 __all__ = [
     "CliquePathDisplay",
     "ConvergenceDisplay",
+    "LabelCountsDisplay",
+    "LabelDependenceDisplay",
     "LabelGraphDisplay",
     "PriorDisplay",
     "ReliabilityDisplay",

@@ -11,15 +11,13 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 
 from multimargin.errors import InputError
 
-from ._style import INK, axes_or_new, diverging, optional, require, short
+from ._heat_map import heat_map, heat_map_side
+from ._style import axes_or_new, optional, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["PriorDisplay", "similarity_order"]
-
-MAX_NAMES = 120
-MAX_CELL_NUMBERS = 12
 
 
 class PriorDisplay:
@@ -71,43 +69,11 @@ class PriorDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw on the given Axes, or on a new figure, large enough for the names."""
-        side = float(np.clip(2.9 + 0.13 * len(self.R), 4.2, 16))
+        side = heat_map_side(len(self.R))
         self.ax_ = ax = axes_or_new(ax, side + 0.9, side)
         self.figure_ = ax.figure
-        limit = float(np.abs(self.R).max()) or 1.0
-        image = ax.imshow(self.R, cmap=diverging(), vmin=-limit, vmax=limit, interpolation="nearest")
-        self._name_cells(ax)
-        if len(self.R) <= MAX_CELL_NUMBERS:
-            self._number_cells(ax, limit)
-        ax.tick_params(length=0, colors=INK)
-        for spine in ax.spines.values():
-            spine.set_visible(False)
-        bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.02, aspect=30)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize="small", colors=INK, length=0)
-        bar.set_label("tie between labels", color=INK, fontsize="small")
+        heat_map(ax, self.R, self.label_names, "tie between labels")
         return self
-
-    def _name_cells(self, ax: Axes) -> None:
-        """Write the names as large as the cells allow, and none at all where they could not be read."""
-        count = len(self.label_names)
-        if count > MAX_NAMES:
-            ax.set_xticks([])
-            ax.set_yticks([])
-            ax.set_xlabel(f"{count} labels, ordered by similarity", color=INK)
-            return
-        names = [short(name, 24) for name in self.label_names]
-        box = ax.get_window_extent()
-        points = min(box.width, box.height) / ax.figure.dpi * 72 / count
-        size = float(np.clip(0.72 * points, 3.5, 10))
-        ax.set_xticks(range(count), names, rotation=90, fontsize=size)
-        ax.set_yticks(range(count), names, fontsize=size)
-
-    def _number_cells(self, ax: Axes, limit: float) -> None:
-        for (i, j), value in np.ndenumerate(self.R):
-            colour = "white" if abs(value) > 0.6 * limit else INK
-            text = f"{value:.2f}".replace("-0.00", "0.00")
-            ax.text(j, i, text, ha="center", va="center", color=colour, fontsize="x-small")
 
 
 def similarity_order(R: ArrayLike) -> NDArray[np.intp]:
