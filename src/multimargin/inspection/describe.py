@@ -187,7 +187,7 @@ class LabelDescription:
 
 
 def describe(Y: Any, X: Any = None, *, names: Sequence[Any] | NDArray[Any] | None = None) -> LabelDescription:
-    """Describe labels: how many a row has, how rare they are, which depend on each other, and what to mind.
+    r"""Describe labels: how many a row has, how rare they are, which depend on each other, and what to mind.
 
     Parameters
     ----------
@@ -214,11 +214,11 @@ def describe(Y: Any, X: Any = None, *, names: Sequence[Any] | NDArray[Any] | Non
     --------
     >>> from multimargin.inspection import describe
     >>> labels = describe([{"sea", "sun"}, {"sun"}, {"sun"}, {"sea", "sun"}, set()])
-    >>> labels.cardinality, labels.n_sets, labels.n_empty_rows
+    >>> round(labels.cardinality, 3), labels.n_sets, labels.n_empty_rows
     (1.2, 3, 1)
     >>> labels.imbalance
     array([2., 1.])
-    >>> print(*labels.warnings, sep="\\n")
+    >>> print(*labels.warnings, sep="\n")
     1 row has no label: example-based F1 counts an empty prediction there as right.
     """
     shape = None if X is None else _shape(X)
@@ -261,7 +261,7 @@ def describe(Y: Any, X: Any = None, *, names: Sequence[Any] | NDArray[Any] | Non
 def _shape(X: Any) -> tuple[int, int]:
     shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X)
     if len(shape) != 2 or shape[1] == 0:
-        msg = f"X must have two dimensions, rows and at least one feature; got shape {shape}. Leave it out, or reshape it."
+        msg = f"X must have rows and at least one feature; got shape {shape}. Leave it out, or reshape it."
         raise InputError(msg)
     return int(shape[0]), int(shape[1])
 
@@ -325,7 +325,9 @@ def _warnings(labels: LabelMatrix, imbalance: NDArray[np.float64], sets: Counter
         which = "1 label" if rare == 1 else f"{rare:,} labels"
         found.append(f"The imbalance of {which} is above {HIGH_IMBALANCE:g}: report macro-F1 with rare labels apart.")
     if labels.missing is None and labels.n_labels > 1 and (np.diff(labels.positives.indptr) == 1).all():
-        found.append("Every row has exactly 1 label: this is a multi-class problem; predict the label of largest score.")
+        found.append(
+            "Every row has exactly 1 label: the problem is multi-class; predict the label of largest score."
+        )
     return found
 
 

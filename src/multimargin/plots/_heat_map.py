@@ -35,7 +35,7 @@ def heat_map(ax: Axes, matrix: NDArray[np.float64], names: Sequence[Any], meanin
     for spine in ax.spines.values():
         spine.set_visible(False)
     bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.02, aspect=30)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize="small", colors=INK, length=0)
     bar.set_label(meaning, color=INK, fontsize="small")
 

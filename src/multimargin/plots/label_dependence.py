@@ -23,7 +23,7 @@ FEW_ROWS = 10.0
 
 
 class LabelDependenceDisplay:
-    """Correlation phi of pairs of labels as a heat map: orange together, blue apart, empty where no dependence is shown.
+    """Correlation phi of pairs of labels as a heat map: orange together, blue apart, empty without dependence.
 
     Similar labels stand next to each other. Of more than 60 labels those with the largest total correlation are drawn;
     correlations of rare labels count less in that choice and in the order.

@@ -49,6 +49,10 @@ class PriorForms:
         """Return the part of Z (n_labels, n) in the range of R."""
         return self._form.project(np.asarray(Z, dtype=np.float64))
 
+    def solve(self, Z: NDArray[Any]) -> NDArray[np.float64]:
+        """R^+ Z, for Z of shape (n_labels, n): the smallest V with R V = Z, if there is one."""
+        return self._form.solve(np.asarray(Z, dtype=np.float64))
+
     def square(self, V: NDArray[Any]) -> float:
         """Tr(V R V') for V of shape (n, n_labels)."""
         return sum(self._form.square(V[rows]) for rows in _blocks(len(V)))
@@ -86,6 +90,9 @@ class _Decomposed:
     def project(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
         return Z if self.vectors.shape[0] == self.vectors.shape[1] else self.vectors @ (self.vectors.T @ Z)
 
+    def solve(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self.vectors @ ((self.vectors.T @ Z) / self.values[:, None]))
+
     def square(self, V: NDArray[np.float64]) -> float:
         return float(np.square(V @ self.vectors).sum(axis=0) @ self.values)
 
@@ -114,6 +121,13 @@ class _Factored(_Decomposed):
 
     def project(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
         return Z if self.diagonal.all() else super().project(Z)
+
+    def solve(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not self.diagonal.all():
+            return super().solve(Z)
+        scaled = Z / self.root[:, None]
+        explained = scipy.linalg.cho_solve((self.cholesky, True), self.scaled.T @ scaled)
+        return np.asarray((scaled - self.scaled @ explained) / self.root[:, None])
 
     def square(self, V: NDArray[np.float64]) -> float:
         return float(np.square(V @ self.factor).sum() + np.square(V).sum(axis=0) @ self.diagonal)
