@@ -325,9 +325,7 @@ def _warnings(labels: LabelMatrix, imbalance: NDArray[np.float64], sets: Counter
         which = "1 label" if rare == 1 else f"{rare:,} labels"
         found.append(f"The imbalance of {which} is above {HIGH_IMBALANCE:g}: report macro-F1 with rare labels apart.")
     if labels.missing is None and labels.n_labels > 1 and (np.diff(labels.positives.indptr) == 1).all():
-        found.append(
-            "Every row has exactly 1 label: the problem is multi-class; predict the label of largest score."
-        )
+        found.append("Every row has exactly 1 label: the problem is multi-class; predict the label of largest score.")
     return found
 
 

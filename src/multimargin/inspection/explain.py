@@ -59,7 +59,7 @@ class Explanation:
         What it gets from being together, as predicted, with the other labels of each pair or clique subset; their
         names are tuples.
     remainder : float
-        The score minus ``own``, ``borrowed`` and ``pairs``: rounding.
+        The score minus ``own``, ``borrowed`` and ``pairs``: rounding, of models in single precision that of 1e-7.
 
     Notes
     -----
@@ -182,7 +182,7 @@ def explain(model: Any, x: Any, label: Any = None, *, background: Any = None) ->
         others = model._check_X(others)
     scores = np.asarray(model.decision_function(row), dtype=np.float64).reshape(-1)
     column = int(np.argmax(scores)) if label is None else label
-    row = model._check_X(row).astype(np.float64)
+    given, row = row, model._check_X(row).astype(np.float64)
     found = Explanation(
         label=model.label_names_.tolist()[column],
         score=float(scores[column]),
@@ -203,7 +203,7 @@ def explain(model: Any, x: Any, label: Any = None, *, background: Any = None) ->
     if isinstance(model, SubmodularClassifier) and found.label not in model.constant_labels_.tolist():
         found = replace(found, baseline=found.baseline + model.offset_)
     own = found.baseline + features.sum()
-    present = set(model.predict_sets(row)[0])
+    present = set(model.predict_sets(given)[0])
     pairs = (_attraction if isinstance(model, SubmodularClassifier) else _subsets)(model, row, column, present)
     return replace(found, own=own, pairs=pairs, score=own + pairs.sum())
 
