@@ -5,8 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from matplotlib import pyplot
 from scipy.stats import chi2_contingency, hypergeom
 
+from multimargin.datasets import load
 from multimargin.errors import InputError
 from multimargin.inspection import dependence, describe
 from multimargin.inspection.dependence import benjamini_hochberg
@@ -123,6 +125,15 @@ def test_false_discoveries_by_the_definition(n_tests):
     assert benjamini_hochberg(np.zeros(0), 0).size == 0
 
 
+def test_the_cautious_line_by_the_definition():
+    pairs = describe(some_labels(150, 12, seed=5)).dependence
+    level = 0.05 / sum(1 / k for k in range(1, pairs.n_tests + 1))
+    order = sorted(pairs.p_value)
+    ranks = [k for k in range(1, len(order) + 1) if order[k - 1] <= level * k / pairs.n_tests]
+    np.testing.assert_array_equal(pairs.surely_significant, pairs.p_value <= order[max(ranks) - 1])
+    assert 0 < pairs.surely_significant.sum() < pairs.significant.sum()
+
+
 @pytest.mark.parametrize("unknown", [0.0, 0.2])
 def test_all_forms_of_Y_say_the_same(unknown):
     Y = some_labels(unknown=unknown)
@@ -229,3 +240,38 @@ def test_the_complexity_needs_the_rows():
         describe(Y, np.zeros(40))
     with pytest.raises(InputError, match="2 label names"):
         describe(Y, names=["a", "b"])
+
+
+@pytest.mark.parametrize("n_labels", [1, 6, 100])
+def test_pictures_side_by_side(n_labels):
+    found = describe(some_labels(200, n_labels))
+    counts, pairs = found.plot()
+    assert counts.figure_ is pairs.figure_
+    counts.figure_.canvas.draw()
+    assert sorted(counts.positives) == sorted(found.positives)
+    significant = found.pairs_frame().query("significant")
+    drawn = pairs.frame()
+    inside = significant["first"].isin(drawn.index) & significant["second"].isin(drawn.index)
+    for row in significant[inside].itertuples():
+        assert drawn.loc[row.first, row.second] == drawn.loc[row.second, row.first] == row.phi
+    assert np.isfinite(drawn.to_numpy()).sum() == 2 * inside.sum()
+    pyplot.close(counts.figure_)
+
+
+@pytest.mark.parametrize(
+    ("name", "cardinality", "n_sets", "mean_imbalance", "scumble", "complexity"),
+    [
+        ("emotions", 1.8685, 27, 1.4781, 0.0110, 9.364),
+        ("scene", 1.0740, 15, 1.2538, 0.0003, 10.183),
+        ("yeast", 4.2371, 198, 7.1968, 0.1044, 12.562),
+        ("enron", 3.3784, 753, 73.953, 0.3028, 17.503),
+        ("mediamill", 4.3756, 6555, 256.40, 0.3547, 18.191),
+    ],
+)
+def test_known_numbers_of_real_labels(name, cardinality, n_sets, mean_imbalance, scumble, complexity, data_home):
+    data = load(name, data_home=data_home, download=False)
+    X = sp.csr_array((data.X_train.shape[0] + data.X_test.shape[0], data.X_train.shape[1]))
+    found = describe(sp.vstack([data.Y_train, data.Y_test]), X, names=data.label_names)
+    assert found.n_sets == n_sets
+    numbers = (found.cardinality, found.mean_imbalance, found.scumble, found.complexity)
+    np.testing.assert_allclose(numbers, (cardinality, mean_imbalance, scumble, complexity), rtol=1e-4, atol=6e-5)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import chdtrc, gammaln
+from scipy.special import chdtrc, digamma, gammaln
 
 from multimargin.labels import LabelMatrix
 
@@ -66,7 +66,8 @@ class LabelDependence:
     @property
     def surely_significant(self) -> NDArray[np.bool_]:
         """The same however the tests depend on each other (Benjamini and Yekutieli)."""
-        return np.asarray(self.q_value * np.sum(1.0 / np.arange(1, self.n_tests + 1)) <= LEVEL)
+        harmonic = np.euler_gamma + digamma(self.n_tests + 1)  # 1 + 1/2 + ... + 1/n_tests
+        return np.asarray(self.q_value * harmonic <= LEVEL)
 
 
 def label_dependence(labels: LabelMatrix) -> LabelDependence:

@@ -95,15 +95,18 @@ class Explanation:
         return pd.DataFrame([*rows, ("remainder", None, self.remainder)], columns=["part", "name", "value"])
 
     def __str__(self) -> str:
-        rows = [[f"label {self.label!r}", "score", f"{self.score:.4g}"]]
+        own = ["own evidence", f"{self.own:.4g}"]
+        inputs = [["= baseline", f"{self.baseline:.4g}"]]
+        inputs += _shown("feature", self.features) + _shown("training row", self.support)
+        rows = [[f"score of {self.label!r}", f"{self.score:.4g}"]]
         if len(self.pairs):
-            rows.append(["", "decision", f"{self.decision:.4g}"])
-        rows.append(["", "baseline", f"{self.baseline:.4g}"])
-        rows += _shown("feature", self.features) + _shown("training row", self.support)
-        if len(self.borrowed) or len(self.pairs):
-            rows.append(["", "own evidence", f"{self.own:.4g}"])
-        rows += _shown("borrowed from", self.borrowed) + _shown("together with", self.pairs)
-        return aligned([[f"{first}  {second}".strip() if first else second, number] for first, second, number in rows])
+            rows += [["= own evidence", own[1]], *_shown("together with", self.pairs), own, *inputs]
+            rows.append(["decision, if others may change along", f"{self.decision:.4g}"])
+        else:
+            rows += inputs
+        if len(self.borrowed):
+            rows += [["= own evidence", own[1]], *_shown("borrowed from", self.borrowed)]
+        return aligned(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,6 +373,11 @@ def _deviation(X: Any) -> NDArray[np.float64]:
 
 
 def _shown(kind: str, parts: Contributions) -> list[list[str]]:
-    rows = [["", f"{kind} {name}", f"{value:.4g}"] for name, value in parts.top(SHOWN).items()]
-    rest = len(parts) - len(rows)
-    return [*rows, ["", f"{rest} more", f"{parts.sum() - parts.top(SHOWN).sum():.4g}"]] if rest else rows
+    largest = parts.top(SHOWN)
+    rows = [[f"  + {kind} {_text(name)}", f"{value:.4g}"] for name, value in largest.items()]
+    rest = len(parts) - len(largest)
+    return [*rows, [f"  + {rest:,} more", f"{parts.sum() - largest.sum():.4g}"]] if rest else rows
+
+
+def _text(name: Any) -> str:
+    return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
