@@ -4,6 +4,7 @@ import pytest
 import scipy.sparse as sp
 from every_prior import PRIORS, as_matrix, make_priors
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -238,6 +239,18 @@ def test_a_pipeline_is_walked_to_its_last_step(rng):
     assert list(why.features.names) == ["a", "b", "c", "d"]
     np.testing.assert_allclose(both_sums(why), why.score, rtol=1e-9)
     assert set(top_features(model, "snow", X=frame).names) == set("abcd")
+
+
+def test_words_of_a_text():
+    texts = ["sea and sun", "snow and ski", "sun and sand", "ski in the snow", "sea", "snow", "sand by the sea"]
+    Y = [{"beach"}, {"mountain"}, {"beach"}, {"mountain"}, {"beach"}, {"mountain"}, {"beach"}]
+    model = make_pipeline(TfidfVectorizer(), LinearM3L(C=10)).fit(texts, Y)
+    for text in ("sun in the sand", ["sun in the sand"], np.array(["sun in the sand"])):
+        why = explain(model, text, "beach")
+        assert set(why.features.names) == {"sun", "in", "the", "sand"}
+        assert why.score == pytest.approx(model.decision_function(["sun in the sand"])[0, 0])
+        np.testing.assert_allclose(both_sums(why), why.score, rtol=1e-9)
+    assert top_features(model, "mountain", 1).names[0] in {"snow", "ski", "sea"}
 
 
 def test_top_features_by_weight_and_by_spread(rng):

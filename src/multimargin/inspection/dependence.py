@@ -180,7 +180,7 @@ class _PairCounts:
         k = x.copy()
         while going.size:
             a, c = self.a[going] - k, b[going] - k
-            term = term * (a * c / ((k + 1) * np.maximum(rest[going] + k + 1, 1.0)))
+            term = term * (a * c / ((k + 1) * (rest[going] + k + 1)))
             tail[going] += term
             more = term > NEGLIGIBLE * tail[going]
             going, term, k = going[more], term[more], k[more] + 1

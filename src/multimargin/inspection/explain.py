@@ -154,7 +154,7 @@ def explain(model: Any, x: Any, label: Any = None, *, background: Any = None) ->
         :class:`LinearM3L`, :class:`KernelM3L`, :class:`SubmodularClassifier`, :class:`CliqueClassifier`, or a pipeline
         that ends with one.
     x : array of shape (n_features,), or one row of an array, sparse matrix or DataFrame
-        The row.
+        The row; a text, if that is what the pipeline takes.
     label : object, optional
         Name of the label; by default the one with the largest score.
     background : array, sparse matrix or DataFrame of shape (n_samples, n_features), optional
@@ -286,6 +286,8 @@ def _one_row(x: Any) -> Any:
     if hasattr(x, "to_frame"):  # a Series: a row of a DataFrame
         return x.to_frame().T
     row = x if hasattr(x, "shape") else np.asarray(x)
+    if row.shape == (1,) and getattr(row.dtype, "kind", "O") in "UOT":
+        return row  # a text
     if len(row.shape) == 1:
         return row.reshape(1, -1)
     if len(row.shape) != 2 or row.shape[0] != 1:
