@@ -83,7 +83,8 @@ def test_numbers_equal_their_formulas_in_plain_loops(n_labels, unknown):
 
 @pytest.mark.parametrize("unknown", [0.0, 0.3])
 @pytest.mark.parametrize("n", [14, 150])
-def test_pairs_equal_a_test_of_every_table(n, unknown):
+def test_pairs_equal_a_test_of_every_table(n, unknown, monkeypatch):
+    monkeypatch.setattr(dependence, "BLOCK", 4)
     Y = some_labels(n, 6, seed=n, unknown=unknown)
     pairs = describe(Y).dependence
     listed = {tuple(columns): k for k, columns in enumerate(pairs.columns.tolist())}

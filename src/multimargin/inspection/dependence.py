@@ -21,6 +21,7 @@ LEVEL = 0.05
 FEWEST_EXPECTED = 5.0
 """Rows expected in every cell of the 2 x 2 table, below which the chi-square distribution is too coarse."""
 NEGLIGIBLE = 1e-17
+BLOCK = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +74,12 @@ class LabelDependence:
 def label_dependence(labels: LabelMatrix) -> LabelDependence:
     """Test pairs of labels for dependence, in the rows where both are known."""
     counts = _PairCounts.of(labels)
-    testable = counts.spread > 0
-    n_tests = int(np.count_nonzero(testable))
+    testable = np.flatnonzero(counts.spread > 0)
+    n_tests = len(testable)
     if labels.n_labels > MOST_LABELS:  # pairs never together count, too
         varying = int(np.count_nonzero(~labels.constant))
         n_tests = varying * (varying - 1) // 2
-    counts = counts.part(np.flatnonzero(testable))
-    strongest = np.lexsort((counts.second, counts.first, -np.abs(counts.phi)))
+    strongest = testable[np.argsort(-np.abs(counts.phi[testable]), kind="stable")]
     counts = counts.part(strongest if labels.n_labels <= MOST_LABELS else strongest[:MOST_PAIRS])
     p_value = counts.p_values()
     expected = counts.a * (counts.b / counts.n)
@@ -127,6 +127,7 @@ class _PairCounts:
     def of(cls, labels: LabelMatrix) -> _PairCounts:
         cells = labels.positives.astype(np.float64)
         joint = sp.csr_array(cells.T @ cells)
+        joint.sort_indices()
         if labels.n_labels <= MOST_LABELS:
             first, second = np.triu_indices(labels.n_labels, k=1)
             both = joint.toarray()[first, second]
@@ -154,13 +155,16 @@ class _PairCounts:
 
     @property
     def phi(self) -> NDArray[np.float64]:
-        return np.asarray((self.n * self.both - self.a * self.b) / self.spread)
+        spread = self.spread
+        return np.divide(self.n * self.both - self.a * self.b, spread, out=np.zeros_like(spread), where=spread > 0)
 
     def p_values(self) -> NDArray[np.float64]:
         p_value = chdtrc(1.0, self.n * self.phi**2)
         rarer = np.minimum(self.a, self.n - self.a) * np.minimum(self.b, self.n - self.b)
         few = np.flatnonzero(rarer < FEWEST_EXPECTED * self.n)
-        p_value[few] = self.part(few).exact_p_values()
+        for start in range(0, len(few), BLOCK):
+            some = few[start : start + BLOCK]
+            p_value[some] = self.part(some).exact_p_values()
         return np.asarray(p_value)
 
     def exact_p_values(self) -> NDArray[np.float64]:
