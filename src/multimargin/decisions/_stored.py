@@ -75,7 +75,7 @@ def _thresholds(value: Any, sizes: Sizes, may_lack: bool) -> None:
 
 def _what_the_rule_needs(value: Thresholds, sizes: Sizes) -> None:
     compares = value.rule in (*ROW_RULES, "offset")
-    expect((value.calibration is not None) == compares, f"must have a calibration if and only if {value.rule!r} is one")
+    expect((value.calibration is not None) == compares, "must have a calibration exactly if its rule compares labels")
     if value.calibration is not None:
         calibration_rule(value.calibration, sizes)
     if value.rule in ("offset", "at-least-one"):
