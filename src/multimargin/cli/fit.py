@@ -26,7 +26,7 @@ written too, but the exit code is 1.
 [bold]max metric(Y, s > t)[/bold], on the scores of five folds that the model did not train on; the printed nested
 score, where each fold is decided by the others, is what to expect of new rows. [bold]--calibrate[/bold] fits
 probabilities [bold]p = 1 / (1 + exp(-(a·s + b)))[/bold] likewise. Each of the two trains the model six times, both
-together 36 times.
+together 36 times; a prior from [bold]--prior labels[/bold] is that of all rows, also in the folds.
 
 Examples:
 

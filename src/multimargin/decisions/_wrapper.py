@@ -336,7 +336,7 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         scores = _assemble([scores for scores, _ in parts], [test for _, test in folds], labels)
         if self.refit:
             with self._progress("all rows"):
-                estimator = clone(self.estimator).fit(X, target, **fit_params)
+                estimator = clone(self.estimator).fit(X, _whole_target(self.estimator, y, target), **fit_params)
         else:
             estimator = parts[0][1]
         self.response_method_ = response_of(estimator, self.response_method)
@@ -398,6 +398,11 @@ def _target(y: Any, labels: LabelMatrix) -> Any:
     if labels.form.kind == "sparse":
         return y.tocsr()
     return y if labels.form.kind == "frame" else np.asarray(y)
+
+
+def _whole_target(estimator: Any, y: Any, target: Any) -> Any:
+    """Y of all rows for an estimator: as the user gave it, with the names of labels, if the estimator is ours."""
+    return y if isinstance(estimator, MultilabelPredictor | DecisionWrapper) else target
 
 
 def _fit_and_score(

@@ -19,7 +19,7 @@ from multimargin.decisions._cuts import Cuts, find_cuts, label_objective, per_la
 from multimargin.decisions._lines import Calibration, fit_calibration
 from multimargin.decisions._scoring import RULES, Scoring, is_number, read_scoring
 from multimargin.decisions._stored import any_number, thresholds_rule
-from multimargin.decisions._wrapper import DecisionWrapper, _target, read_training_labels, response_of
+from multimargin.decisions._wrapper import DecisionWrapper, _target, _whole_target, read_training_labels, response_of
 from multimargin.errors import InputError
 from multimargin.fitted_rules import Rule, array_of
 
@@ -619,7 +619,8 @@ class FixedThresholds(DecisionWrapper):
         if isinstance(self.thresholds, dict):
             self._read(labels, 0.0)
         routed = self._routed(X, params)
-        self.estimator_ = clone(self.estimator).fit(X, _target(y, labels), **routed.fit)
+        target = _whole_target(self.estimator, y, _target(y, labels))
+        self.estimator_ = clone(self.estimator).fit(X, target, **routed.fit)
         self.response_method_ = response_of(self.estimator_, self.response_method)
         usual = 0.5 if self.response_method_ == "predict_proba" else 0.0
         self.thresholds_ = self._read(labels, usual) if checked is None else checked
