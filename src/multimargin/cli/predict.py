@@ -42,7 +42,6 @@ Out = Annotated[
     typer.Option("--out", "-o", help="A .csv or .npz file; standard output (CSV) by default.", metavar="FILE"),
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Give scores instead of 0 and 1.")]
-
 Proba = Annotated[bool, typer.Option("--proba", help="Give probabilities instead of 0 and 1.")]
 Top = Annotated[int | None, typer.Option("--top", help="Give the K best labels of each row, best first.", metavar="K")]
 
@@ -61,6 +60,8 @@ def run(
     """Run the verb."""
     import warnings
 
+    from multimargin.errors import InputError
+
     from ._data import check_features, check_output, read_data, shown_name
     from ._models import not_converged, read_model
     from ._output import status
@@ -68,7 +69,7 @@ def run(
 
     if scores and proba:
         msg = "Give --scores or --proba, not both."
-        raise typer.BadParameter(msg)
+        raise InputError(msg)
     kind: Values | None = "probabilities" if proba else "scores" if scores else None
     check_output(out)
     check_kind(out)
