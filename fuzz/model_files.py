@@ -34,9 +34,11 @@ from multimargin import (
     CalibratedSeparationClassifier,
     CliqueClassifier,
     KernelM3L,
+    LabelCalibrator,
     LinearM3L,
     OutputKernelClassifier,
     SubmodularClassifier,
+    ThresholdTuner,
     ZeroShotClassifier,
     load,
     priors,
@@ -44,6 +46,7 @@ from multimargin import (
     weights,
 )
 from multimargin.baselines import OutputKernelLeastSquares, RankSVM
+from multimargin.decisions import FixedThresholds
 from multimargin.errors import InputError, ModelFileError
 from multimargin.label_kernels import Cosine
 from multimargin.persistence import ALIGNMENT, FORMAT_VERSION, PREFIX, SIGNATURE, _digest
@@ -97,6 +100,14 @@ def small_models() -> list[Any]:
         (RankSVM(), X, Y),
         (OutputKernelLeastSquares(), X, Y),
         (OutputKernelLeastSquares(decision="preimage", kernel="rbf"), X, sets),
+        (ThresholdTuner(LinearM3L(random_state=0), random_state=0), X, sets),
+        (ThresholdTuner(LinearM3L(), scoring="micro-f1", cv=2), table, frame),
+        (ThresholdTuner(KernelM3L(), scoring="example-f1", rule="rcut", cv=2), X, Y),
+        (ThresholdTuner(LinearM3L(), scoring="example-f1", rule="decode", cv=2), X, Y),
+        (ThresholdTuner(LabelCalibrator(LinearM3L(), cv=2), scoring="subset-accuracy", rule="seen-sets", cv=2), X, Y),
+        (LabelCalibrator(LinearM3L(), cv=2), X, np.where(Y[:, 0], "yes", "no")),
+        (LabelCalibrator(LinearM3L(), method="isotonic", cv=2), np.tile(X, (9, 1)), np.tile(Y, (9, 1))),
+        (FixedThresholds(LinearM3L(), [0.0, np.inf, -np.inf, 0.5]), X, sp.csr_array(Y)),
         (ZeroShotClassifier(signatures=signatures), X, animals),
         (ZeroShotClassifier(KernelM3L(), pd.DataFrame(signatures).T, rule="dap", candidates="all"), X, animals),
     ]
@@ -258,7 +269,10 @@ def outcome(path: Path) -> str:
                 raise
     scores = answers[1] if len(answers) > 1 else None
     impossible = getattr(model, "rule", None) == "dap"  # where a category of probability 0 has the score -inf
-    if scores is not None and not np.all(np.isfinite(scores) | (impossible & (scores == -np.inf))):
+    thresholds = isinstance(model, ThresholdTuner | FixedThresholds)  # of which some are infinite
+    if scores is not None and not np.all(
+        np.isfinite(scores) | (impossible & (scores == -np.inf)) | (thresholds & np.isinf(scores))
+    ):
         return "fault: scores that are not finite"
     return "answered"
 

@@ -55,17 +55,20 @@ PathLike: TypeAlias = str | os.PathLike[str]
 def storable_classes() -> dict[str, type]:
     """Return the only classes a model file may name, by class name."""
     from .baselines import REGISTRY as BASELINES
+    from .decisions import Calibration, FixedThresholds, LabelCalibrator, Thresholds, ThresholdTuner
     from .estimators import REGISTRY, Certificate, CliqueCertificate, CliquePath, History
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
+    from .metrics import Reliability
     from .priors import LowRankPrior
     from .weights import LabelFrequencies
     from .zero_shot import ZeroShotClassifier
 
-    results = (Certificate, CliqueCertificate, CliquePath, History, LabelForm)
+    results = (Certificate, CliqueCertificate, CliquePath, History, LabelForm, Calibration, Reliability, Thresholds)
     parameters = (LowRankPrior, LabelFrequencies, Polynomial, Cosine, ExpMinusOne, Jaccard)
     models = [cls for cls in (*REGISTRY.values(), *BASELINES.values()) if cls._storable]
-    return {cls.__name__: cls for cls in (*models, ZeroShotClassifier, *results, *parameters)}
+    wrappers = (ZeroShotClassifier, ThresholdTuner, FixedThresholds, LabelCalibrator)
+    return {cls.__name__: cls for cls in (*models, *wrappers, *results, *parameters)}
 
 
 def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:

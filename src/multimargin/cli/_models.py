@@ -11,6 +11,8 @@ from typing import Any
 
 from multimargin.errors import InputError
 
+from ._decisions import trained
+
 __all__ = ["did_you_mean", "make_model", "model_summaries", "not_converged", "parse_parameters", "read_model"]
 
 WORDS: dict[str, Any] = {"none": None, "null": None, "true": True, "false": False}
@@ -47,6 +49,7 @@ def read_model(path: Path) -> tuple[Any, dict[str, Any]]:
 
 def not_converged(model: Any) -> str | None:
     """Return a sentence on a model with a certificate that does not prove it within its tolerance."""
+    model = trained(model)
     certificate = getattr(model, "certificate_", None)
     if certificate is None or certificate.converged:
         return None

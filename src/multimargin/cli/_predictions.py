@@ -3,48 +3,93 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, Literal, TextIO, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
+from multimargin.decisions._wrapper import scores_of
 from multimargin.errors import InputError
 from multimargin.labels import label_tuples, read_labels
 
-__all__ = ["Predictions", "check_kind", "predict", "write", "write_csv", "write_npz"]
+from ._decisions import trained
+
+__all__ = ["Predictions", "Values", "check_kind", "check_values", "predict", "write", "write_csv", "write_npz"]
+
+Values: TypeAlias = Literal["scores", "probabilities"]
+"""Numbers that can be given beside or in place of 0 and 1."""
 
 BATCH = 1024
+VALUE: dict[Values, str] = {"scores": "score", "probabilities": "probability"}
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predicted labels, and scores if they were asked for.
+    """Predicted labels, and numbers if they were asked for.
 
     Attributes
     ----------
     positives : csr_array of shape (n_samples, n_labels)
         True where the label is predicted.
     label_names : list of str
-    scores : ndarray of shape (n_samples, n_labels) or None
+    kind : {"scores", "probabilities"} or None
+        What the values are that go out.
+    values : ndarray of shape (n_samples, n_labels) or None
+    best : ndarray of shape (n_samples, k) or None
+        The k labels that were asked for, best first.
     """
 
     positives: Any
     label_names: list[str]
-    scores: Any
+    kind: Values | None = None
+    values: Any = None
+    best: Any = None
 
     def sets(self) -> list[tuple[str, ...]]:
-        """Return the names of the predicted labels, row by row."""
+        """Return the names of the predicted labels, row by row; in the order of their values if the best are given."""
+        if self.best is not None:
+            return [tuple(self.label_names[label] for label in row) for row in self.best.tolist()]
         return label_tuples(self.positives, np.array(self.label_names, dtype=object))
 
+    def shown_values(self) -> Any:
+        """Return the values of all labels, or of the best ones in their order."""
+        return self.values if self.best is None else np.take_along_axis(self.values, self.best, axis=1)
 
-def predict(model: Any, X: Any, scores: bool) -> Predictions:
-    """Predict in one form, whichever form of Y the model was fitted with."""
+
+def check_values(model: Any, kind: Values | None, k: int | None) -> None:
+    """Refuse what the model does not have before any work is done."""
+    if kind == "probabilities" and not hasattr(model, "predict_proba"):
+        msg = (
+            f"--proba needs a model with probabilities; this {type(trained(model)).__name__} has scores only. "
+            "Fit it with: multimargin fit --calibrate sigmoid"
+        )
+        raise InputError(msg)
+    n_labels = len(model.label_names_)
+    if k is not None and not 1 <= k <= n_labels:
+        msg = f"--top takes a number of labels from 1 to the {n_labels} of the model; got {k}."
+        raise InputError(msg)
+
+
+def predict(model: Any, X: Any, kind: Values | None = None, k: int | None = None) -> Predictions:
+    """Predict in one form, whichever form of Y the model was fitted with: its decision, or the k best labels."""
     names = model.label_names_
-    labels, values = model.predict_with_scores(X) if scores else (model.predict(X), None)
+    given = [str(name) for name in names]
+    if kind == "probabilities":
+        values = scores_of(model, X, "predict_proba", len(names))
+        labels = None if k is not None else model.predict(X)
+    else:
+        labels, values = model.predict_with_scores(X) if kind or k is not None else (model.predict(X), None)
+    values = _as_matrix(values)
+    if k is not None:
+        best = np.argsort(-values, axis=1, kind="stable")[:, :k]
+        chosen = np.zeros(values.shape, dtype=bool)
+        np.put_along_axis(chosen, best, True, axis=1)
+        return Predictions(sparse.csr_array(chosen), given, kind, values, best)
     positives = read_labels(_as_matrix(labels), names=names, subject="the prediction").positives
-    return Predictions(positives, [str(name) for name in names], _as_matrix(values))
+    return Predictions(positives, given, kind, values)
 
 
 def _as_matrix(values: Any) -> Any:
@@ -59,36 +104,54 @@ def check_kind(path: Path | None) -> None:
         raise InputError(msg)
 
 
-def write(predictions: Predictions, path: Path, scores: bool) -> None:
+def write(predictions: Predictions, path: Path) -> None:
     """Write predictions to a .csv or .npz file, which appears only when it is complete."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         if path.suffix == ".csv":
             with temporary.open("w", newline="", encoding="utf-8") as file:
-                write_csv(predictions, file, scores)
+                write_csv(predictions, file)
         else:
             with temporary.open("wb") as binary:
-                write_npz(predictions, binary, scores)
+                write_npz(predictions, binary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_npz(predictions: Predictions, file: BinaryIO, scores: bool) -> None:
+def write_npz(predictions: Predictions, file: BinaryIO) -> None:
     """Write predictions under the keys of scipy.sparse.save_npz, so that load_npz reads them."""
     matrix = sparse.csr_array(predictions.positives).astype(np.int8)
     arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": matrix.shape}
-    extra = {"label_names": np.array(predictions.label_names)} | ({"scores": predictions.scores} if scores else {})
+    extra: dict[str, Any] = {"label_names": np.array(predictions.label_names)}
+    if predictions.kind is not None:
+        extra[predictions.kind] = predictions.values
     np.savez_compressed(file, format=b"csr", _is_array=True, **arrays, **extra)
 
 
-def write_csv(predictions: Predictions, file: TextIO, scores: bool) -> None:
-    """Write a header of label names and one line per row."""
+def write_csv(predictions: Predictions, file: TextIO) -> None:
+    """Write a header of label names and one line per row; of the best labels their names, and values if asked for."""
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(predictions.label_names)
+    writer.writerow(_header(predictions))
+    sets = None if predictions.best is None else predictions.sets()
+    values = None if predictions.kind is None else predictions.shown_values()
     for start in range(0, predictions.positives.shape[0], BATCH):
         rows = slice(start, start + BATCH)
-        if scores:
-            writer.writerows([[f"{value:.9g}" for value in row] for row in predictions.scores[rows].tolist()])
+        if values is None:
+            cells = predictions.positives[rows].toarray().astype(np.int8).tolist() if sets is None else sets[rows]
         else:
-            writer.writerows(predictions.positives[rows].toarray().astype(np.int8).tolist())
+            cells = [[f"{value:.9g}" for value in row] for row in values[rows].tolist()]
+            if sets is not None:
+                cells = [_side_by_side(names, row) for names, row in zip(sets[rows], cells, strict=True)]
+        writer.writerows(cells)
+
+
+def _header(predictions: Predictions) -> list[str]:
+    if predictions.best is None:
+        return predictions.label_names
+    words = ("label",) if predictions.kind is None else ("label", VALUE[predictions.kind])
+    return [f"{word}_{rank}" for rank in range(1, predictions.best.shape[1] + 1) for word in words]
+
+
+def _side_by_side(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    return [cell for pair in zip(names, values, strict=True) for cell in pair]

@@ -11,7 +11,8 @@ Compare the predictions of a model with the true labels of a file.
 
 With n rows and L labels: Hamming loss = wrong cells / (n·L); subset accuracy = rows right in every label / n;
 F1 = 2·TP / (2·TP + FP + FN), averaged over labels (macro), over all cells (micro) and over rows (samples).
-Ranking measures use the scores.
+Ranking measures use the scores. A model with tuned thresholds is judged by its tuned decision, and its scores are
+those less the thresholds.
 
 Examples:
 
@@ -26,6 +27,7 @@ def run(model: ModelFile, source: TestData, labels: Labels = None, format: Forma
     from multimargin import metrics
 
     from ._data import check_features, data_facts, matched_labels, read_data, shown_name
+    from ._decisions import decision_facts, decision_lines
     from ._models import not_converged, read_model
     from ._output import console, facts_table, print_json, status
     from ._predictions import predict
@@ -37,14 +39,15 @@ def run(model: ModelFile, source: TestData, labels: Labels = None, format: Forma
     check_features(estimator, name, data)
     truth = matched_labels(estimator, name, data)
     with status("predicting"):
-        predictions = predict(estimator, data.X, scores=True)
-    report = metrics.report(truth, predictions.positives, scores=predictions.scores)
+        predictions = predict(estimator, data.X, "scores")
+    report = metrics.report(truth, predictions.positives, scores=predictions.values)
     facts, sentence = {**data_facts(name, data), "model": str(model)}, not_converged(estimator)
+    decisions = decision_facts(estimator)
     if json:
-        print_json({**facts, "converged": sentence is None, "report": report.to_dict()})
+        print_json({**facts, **decisions, "converged": sentence is None, "report": report.to_dict()})
         return
     screen = console()
-    screen.print(facts_table(facts))
+    screen.print(facts_table(facts | decision_lines(decisions)))
     if sentence:
         screen.print(sentence, markup=False)
     screen.print()

@@ -22,6 +22,12 @@ gap [bold](P - D) / P[/bold] is at most [bold]tol[/bold]. The dual value D is a 
 give a smaller objective. A model whose gap is still larger when training ends, as at [bold]max_iter[/bold], is
 written too, but the exit code is 1.
 
+[bold]--thresholds[/bold] predicts label l where its score is above t_l, with the t that are best for a metric,
+[bold]max metric(Y, s > t)[/bold], on the scores of five folds that the model did not train on; the printed nested
+score, where each fold is decided by the others, is what to expect of new rows. [bold]--calibrate[/bold] fits
+probabilities [bold]p = 1 / (1 + exp(-(a·s + b)))[/bold] likewise. Each of the two trains the model six times, both
+together 36 times; a prior from [bold]--prior labels[/bold] is that of all rows, also in the folds.
+
 Examples:
 
   multimargin fit train.arff --labels train.xml -p C=1 --out model.mm
@@ -29,6 +35,10 @@ Examples:
   multimargin fit train.csv --labels sea,sun,snow -p C=10 -p tol=1e-4 --out model.mm
 
   multimargin fit scene --prior labels --json
+
+  multimargin fit train.csv --labels sea,sun,snow --thresholds macro-f1 --out model.mm
+
+  multimargin fit train.csv --labels sea,sun,snow --calibrate sigmoid --out model.mm
 """
 
 Source = Annotated[
@@ -49,6 +59,25 @@ Prior = Annotated[
         metavar="labels|FILE",
     ),
 ]
+Tuned = Annotated[
+    str | None,
+    typer.Option(
+        "--thresholds",
+        help="Tune the decision for a metric: macro-f1, micro-f1, weighted-f1, example-f1, micro+macro-f1, "
+        "subset-accuracy, hamming-loss, macro-fbeta=2 (likewise the others), cost=1,5 (of a false positive and of a "
+        "miss), precision-at-recall=0.9 or recall-at-precision=0.9.",
+        metavar="METRIC",
+    ),
+]
+Calibrate = Annotated[
+    str | None,
+    typer.Option(
+        "--calibrate",
+        help="Fit probabilities, for predict --proba: a line to log-odds per label (sigmoid), steps for frequent "
+        "labels (isotonic), or one slope for all labels (temperature).",
+        metavar="sigmoid|isotonic|temperature",
+    ),
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The model file to write.", metavar="FILE")]
 AllowUnconverged = Annotated[
     bool, typer.Option("--allow-unconverged", help="Exit with code 0 also where the fit did not converge.")
@@ -62,6 +91,8 @@ def run(
     model: Model = "linear-m3l",
     parameter: Parameter = None,
     prior: Prior = None,
+    thresholds: Tuned = None,
+    calibrate: Calibrate = None,
     out: Out = None,
     format: Format = None,
     allow_unconverged: AllowUnconverged = False,
@@ -71,6 +102,7 @@ def run(
     """Run the verb."""
     import sys
 
+    from ._decisions import check_decisions, wrapped
     from ._models import make_model, not_converged
 
     if list_models:
@@ -79,11 +111,13 @@ def run(
     if source is None:
         msg = "Missing argument DATA."
         raise typer.BadParameter(msg)
+    check_decisions(thresholds, calibrate)
     estimator = make_model(model, parameter or [])
     if estimator.get_params(deep=False).get("random_state", 0) is None:  # the same command gives the same model
         estimator.set_params(random_state=0)
-    _train(estimator, model, source, labels, format, prior, out, json)
-    if sentence := not_converged(estimator):
+    whole = wrapped(estimator, thresholds, calibrate)
+    _train(estimator, whole, model, source, labels, format, prior, out, json)
+    if sentence := not_converged(whole):
         kept = "" if out is None else f" {out} was written all the same."
         sys.stderr.write(f"multimargin: {sentence}{kept}\n")
         raise typer.Exit(0 if allow_unconverged else 1)
@@ -91,6 +125,7 @@ def run(
 
 def _train(
     estimator: Any,
+    whole: Any,
     name: str,
     source: str,
     labels: str | None,
@@ -99,6 +134,7 @@ def _train(
     out: Path | None,
     json: bool,
 ) -> None:
+    """Train an estimator, or the whole that it is part of."""
     from multimargin.labels import read_labels
     from multimargin.persistence import save
 
@@ -113,20 +149,23 @@ def _train(
         estimator.set_params(prior=_read_prior(prior, Y))
     start = time.perf_counter()
     with fit_progress(f"fitting {name}", estimator.get_params().get("tol", 1e-3)) as callback:
-        _fit(estimator, data.X, Y, callback)
+        _fit(estimator, whole, data.X, Y, callback)
     seconds = time.perf_counter() - start
     if out is not None:
-        save(estimator, out, notes=reading_notes(source, data))
-    _show_result(estimator, name, data_facts(shown_name(source, "train"), data), seconds, out, json)
+        save(whole, out, notes=reading_notes(source, data))
+    _show_result(whole, name, data_facts(shown_name(source, "train"), data), seconds, out, json)
 
 
-def _fit(estimator: Any, X: Any, Y: Any, callback: Any) -> None:
+def _fit(estimator: Any, whole: Any, X: Any, Y: Any, callback: Any) -> None:
     """Fit without keeping the progress bar in the model."""
+    from ._decisions import trained
+
     if "callback" in estimator.get_params():
         estimator.set_params(callback=callback)
-    estimator.fit(X, Y)
-    if "callback" in estimator.get_params():
-        estimator.set_params(callback=None)
+    whole.fit(X, Y)
+    for model in (estimator, trained(whole)):
+        if "callback" in model.get_params():
+            model.set_params(callback=None)
 
 
 def _read_prior(prior: str, Y: Any) -> Any:
@@ -148,11 +187,11 @@ def _read_prior(prior: str, Y: Any) -> Any:
         raise InputError(msg) from error
 
 
-def _show_result(
-    estimator: Any, name: str, facts: dict[str, Any], seconds: float, out: Path | None, json: bool
-) -> None:
+def _show_result(whole: Any, name: str, facts: dict[str, Any], seconds: float, out: Path | None, json: bool) -> None:
+    from ._decisions import decision_facts, decision_lines, trained
     from ._output import console, facts_table, print_json
 
+    estimator, decisions = trained(whole), decision_facts(whole)
     found = getattr(estimator, "certificate_", None)  # a baseline may have none
     certificate = None if found is None else dataclasses.asdict(found)
     passes = getattr(estimator, "n_iter_", None)
@@ -167,12 +206,13 @@ def _show_result(
     }
     if json:
         parameters = {key: value for key, value in estimator.get_params().items() if key not in ("prior", "callback")}
-        print_json({**result, "parameters": parameters})
+        print_json({**result, **decisions, "parameters": parameters})
         return
     screen = console()
     screen.print(facts_table({**facts, "model": f"{name}, {_settings(estimator)}"}))
     screen.print()
-    screen.print(facts_table({**_certificate_lines(certificate, passes), "seconds": f"{seconds:.2f}"}))
+    lines = {**_certificate_lines(certificate, passes), **decision_lines(decisions)}
+    screen.print(facts_table({**lines, "seconds": f"{seconds:.2f}"}))
     screen.print()
     screen.print(f"model file: {out}" if out else "The model was not kept; give --out FILE to keep it.")
 

@@ -15,8 +15,13 @@ HELP = """
 Predict the labels of the rows of a file.
 
 The output is a table with one column per label: 0 or 1, or with [bold]--scores[/bold] the score of the label,
-[bold]f(x) = w·x + b[/bold] for linear models. A file without labels is fine. The model remembers how its
-training file was read; [bold]--labels[/bold] is needed only for a file of another kind.
+[bold]f(x) = w·x + b[/bold] for linear models, less its threshold t if thresholds were tuned: a label is predicted
+where the number is positive. With [bold]--proba[/bold] it is the probability [bold]1 / (1 + exp(-(a·f(x) + b)))[/bold]
+of a model made by [bold]fit --calibrate[/bold]. [bold]--top K[/bold] gives the names of the K labels with the largest
+numbers of each row, best first.
+
+A file without labels is fine. The model remembers how its training file was read; [bold]--labels[/bold] is needed only
+for a file of another kind.
 
 Examples:
 
@@ -24,10 +29,12 @@ Examples:
 
   multimargin predict model.mm new.csv --scores > scores.csv
 
+  multimargin predict model.mm new.csv --proba --top 5
+
   multimargin predict model.mm test.arff --labels train.xml --out predictions.npz
 
 An .npz file holds the predictions as [bold]scipy.sparse.load_npz[/bold] reads them, with label_names, and
-scores if asked for.
+scores or probabilities if asked for.
 """
 
 Out = Annotated[
@@ -35,6 +42,8 @@ Out = Annotated[
     typer.Option("--out", "-o", help="A .csv or .npz file; standard output (CSV) by default.", metavar="FILE"),
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Give scores instead of 0 and 1.")]
+Proba = Annotated[bool, typer.Option("--proba", help="Give probabilities instead of 0 and 1.")]
+Top = Annotated[int | None, typer.Option("--top", help="Give the K best labels of each row, best first.", metavar="K")]
 
 
 def run(
@@ -43,20 +52,29 @@ def run(
     labels: Labels = None,
     out: Out = None,
     scores: Scores = False,
+    proba: Proba = False,
+    top: Top = None,
     format: Format = None,
     json: Json = False,
 ) -> None:
     """Run the verb."""
     import warnings
 
+    from multimargin.errors import InputError
+
     from ._data import check_features, check_output, read_data, shown_name
     from ._models import not_converged, read_model
     from ._output import status
-    from ._predictions import check_kind, predict, write
+    from ._predictions import Values, check_kind, check_values, predict, write
 
+    if scores and proba:
+        msg = "Give --scores or --proba, not both."
+        raise InputError(msg)
+    kind: Values | None = "probabilities" if proba else "scores" if scores else None
     check_output(out)
     check_kind(out)
     estimator, notes = read_model(model)
+    check_values(estimator, kind, top)
     if sentence := not_converged(estimator):
         warnings.warn(sentence, stacklevel=1)
     with status(f"reading {source}"):
@@ -64,13 +82,13 @@ def run(
     name = shown_name(source, "test")
     check_features(estimator, name, data)
     with status("predicting"):
-        predictions = predict(estimator, data.X, scores)
+        predictions = predict(estimator, data.X, kind, top)
     if out is not None:
-        write(predictions, out, scores)
-    _show(predictions, name, out, scores, json)
+        write(predictions, out)
+    _show(predictions, name, out, json)
 
 
-def _show(predictions: Any, name: str, out: Path | None, scores: bool, json: bool) -> None:
+def _show(predictions: Any, name: str, out: Path | None, json: bool) -> None:
     import sys
 
     from ._output import print_json
@@ -85,12 +103,12 @@ def _show(predictions: Any, name: str, out: Path | None, scores: bool, json: boo
         }
         if out is None:
             answer |= {"label_names": predictions.label_names, "label_sets": predictions.sets()}
-            answer |= {"scores": predictions.scores} if scores else {}
+            answer |= {predictions.kind: predictions.shown_values()} if predictions.kind else {}
         else:
             answer["out"] = str(out)
         print_json(answer)
     elif out is None:
-        write_csv(predictions, sys.stdout, scores)
+        write_csv(predictions, sys.stdout)
     else:
         rows = predictions.positives.shape[0]
         typer.echo(f"{rows} rows of {name}, {per_row:.2f} labels per row on average: {out}")

@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,12 +18,15 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
 
 from multimargin.decisions._cells import read_score_matrix
 from multimargin.errors import InputError
+from multimargin.estimators.contract import MultilabelPredictor
+from multimargin.fitted_rules import Rule, Sizes, expect
 from multimargin.labels import LabelMatrix, label_tuples, read_labels, write_labels
 from multimargin.metrics import subset_accuracy
 from multimargin.model_selection import MultilabelStratifiedKFold
@@ -69,6 +73,16 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
+
+    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"feature_names_in_"})
+    """Fitted attributes that a model may lack."""
+
+    # fit says more on what it refuses; a model file is held to these
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods("fit")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -140,8 +154,7 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Of shape (n_samples,) after training on a 1-D y.
         """
         check_is_fitted(self)
-        margins = self._margins(self._scores(X))
-        return np.asarray(margins[:, 0] if self.label_form_.kind == "column" else margins)
+        return self._checked_margins(self._scores(X))
 
     def predict(self, X: Any) -> Any:
         """Predicted labels, in the form in which Y was given to :meth:`fit`.
@@ -155,8 +168,23 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
         """
         check_is_fitted(self)
-        index = getattr(X, "index", None)
-        return write_labels(self._predicted(self._scores(X)), self.label_form_, self.label_names_, self.classes_, index)
+        return self._in_form(self._predicted(self._scores(X)), X)
+
+    def predict_with_scores(self, X: Any) -> tuple[Any, NDArray[Any]]:
+        """Predicted labels and scores, as :meth:`predict` and :meth:`decision_function`, computing each score once.
+
+        Parameters
+        ----------
+        X : rows, in any form the estimator takes
+
+        Returns
+        -------
+        labels : ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
+        scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
+        """
+        check_is_fitted(self)
+        scores = self._scores(X)
+        return self._in_form(self._predicted(scores), X), self._checked_margins(scores)
 
     def predict_sets(self, X: Any) -> list[tuple[Any, ...]]:
         """Predicted labels as a tuple of label names for every row.
@@ -209,6 +237,33 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> Any:
         return scores_of(self.estimator_, X, self.response_method_, len(self.label_names_))
+
+    def _in_form(self, predicted: sp.csr_array, X: Any) -> Any:
+        """Predicted cells in the form of Y."""
+        return write_labels(predicted, self.label_form_, self.label_names_, self.classes_, getattr(X, "index", None))
+
+    def _checked_margins(self, scores: Any) -> NDArray[Any]:
+        margins = np.asarray(self._margins(scores))
+        if np.isnan(margins).any():
+            msg = "Scores of X leave the range of floating point. Scale it as the training rows were."
+            raise InputError(msg)
+        return margins[:, 0] if self.label_form_.kind == "column" else margins
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        """Rules of the fitted attributes, to which model files are held (multimargin.fitted_rules)."""
+
+        def response(value: Any, sizes: Sizes) -> None:
+            expect(value in RESPONSES[1:], f"must be one of {RESPONSES[1:]}; got {value!r}")
+            expect(hasattr(self.estimator_, value), "must be a method of the estimator")
+
+        def estimator(value: Any, sizes: Sizes) -> None:
+            expect(isinstance(value, MultilabelPredictor | DecisionWrapper), "must be a multi-label estimator")
+            expect(hasattr(value, "label_names_"), "must be fitted")
+            expect(len(value.label_names_) == sizes["labels"], "must have the labels of the model")
+            expect(value.n_features_in_ == sizes["features"], "must have the features of the model")
+
+        labels_and_features: Any = MultilabelPredictor._fitted_rules  # which all look at label_form_ alone
+        return {**labels_and_features(self), "estimator_": estimator, "response_method_": response}
 
     def _learn_form(self, labels: LabelMatrix) -> None:
         """Remember names and form of Y, and what scikit-learn wants to know of X."""
@@ -281,7 +336,7 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         scores = _assemble([scores for scores, _ in parts], [test for _, test in folds], labels)
         if self.refit:
             with self._progress("all rows"):
-                estimator = clone(self.estimator).fit(X, target, **fit_params)
+                estimator = clone(self.estimator).fit(X, _whole_target(self.estimator, y, target), **fit_params)
         else:
             estimator = parts[0][1]
         self.response_method_ = response_of(estimator, self.response_method)
@@ -343,6 +398,11 @@ def _target(y: Any, labels: LabelMatrix) -> Any:
     if labels.form.kind == "sparse":
         return y.tocsr()
     return y if labels.form.kind == "frame" else np.asarray(y)
+
+
+def _whole_target(estimator: Any, y: Any, target: Any) -> Any:
+    """Y of all rows for an estimator: as the user gave it, with the names of labels, if the estimator is ours."""
+    return y if isinstance(estimator, MultilabelPredictor | DecisionWrapper) else target
 
 
 def _fit_and_score(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,8 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from multimargin.decisions import _row_rules as rows
 from multimargin.decisions._cells import Cells, read_cells
 from multimargin.decisions._lines import Calibration, fit_calibration, inside
+from multimargin.decisions._stored import any_number, calibration_rule
 from multimargin.decisions._wrapper import DecisionWrapper, read_training_labels
 from multimargin.errors import InputError
+from multimargin.fitted_rules import Rule, exactly
 from multimargin.metrics import Reliability, brier_score, calibration_error, log_loss, reliability
 
 __all__ = ["Calibration", "LabelCalibrator", "calibrate"]
@@ -160,6 +162,14 @@ class LabelCalibrator(DecisionWrapper):
     True
     """
 
+    _optional_attributes: ClassVar[frozenset[str]] = DecisionWrapper._optional_attributes | {
+        "log_loss_",
+        "base_log_loss_",
+        "brier_",
+        "ece_",
+        "reliability_",
+    }
+
     def __init__(
         self,
         estimator: Any,
@@ -191,10 +201,23 @@ class LabelCalibrator(DecisionWrapper):
         self.estimator_ = held_out.estimator
         self._learn_form(labels)
         self.calibrator_ = fit_calibration(cells, self.method, self.pooling, probabilities)
-        self.calibration_ = self.calibrator_.lines
-        self.prior_ = self.calibrator_.prior
         self._judge(cells, held_out.part_of_row, probabilities)
         return self
+
+    @property
+    def calibration_(self) -> Floats:
+        """Slope and offset of each label."""
+        return self.calibrator_.lines
+
+    @property
+    def prior_(self) -> tuple[float, float, float, float] | None:
+        """Means and variances of slopes and offsets over labels."""
+        return self.calibrator_.prior
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        judged = dict.fromkeys(("log_loss_", "base_log_loss_", "brier_", "ece_"), any_number)
+        own = {"calibrator_": calibration_rule, "reliability_": exactly(Reliability)}
+        return {**super()._fitted_rules(), **own, **judged}
 
     def _judge(self, cells: Cells, part_of_row: NDArray[np.int64], probabilities: bool) -> None:
         """Calibrate each part on the others, and compare with the truth."""

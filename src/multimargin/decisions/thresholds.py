@@ -18,8 +18,10 @@ from multimargin.decisions._cells import Cells, read_cells, read_score_matrix
 from multimargin.decisions._cuts import Cuts, find_cuts, label_objective, per_label, shrunk
 from multimargin.decisions._lines import Calibration, fit_calibration
 from multimargin.decisions._scoring import RULES, Scoring, is_number, read_scoring
-from multimargin.decisions._wrapper import DecisionWrapper, _target, read_training_labels, response_of
+from multimargin.decisions._stored import any_number, thresholds_rule
+from multimargin.decisions._wrapper import DecisionWrapper, _target, _whole_target, read_training_labels, response_of
 from multimargin.errors import InputError
+from multimargin.fitted_rules import Rule, array_of
 
 __all__ = ["FixedThresholds", "ThresholdTuner", "Thresholds", "tune_thresholds"]
 
@@ -405,7 +407,8 @@ class ThresholdTuner(DecisionWrapper):
     classes_ : ndarray
         Label names; for a 1-D y its two classes.
     cv_results_ : dict
-        Of each label the ``thresholds`` and ``scores`` of all its cuts; only with ``store_cv_results``.
+        Of each label the ``thresholds`` and ``scores`` of all its cuts; only with ``store_cv_results``. Model files do
+        not keep it.
 
     See Also
     --------
@@ -476,23 +479,55 @@ class ThresholdTuner(DecisionWrapper):
 
         self.estimator_ = held_out.estimator
         self._learn_form(labels)
-        self._take(tune(cells, scoring, self.rule, self.shrinkage, probabilities))
+        self.decision_ = tune(cells, scoring, self.rule, self.shrinkage, probabilities)
         self.nested_score_ = self._nested(cells, scoring, held_out.part_of_row, probabilities)
         if self.store_cv_results:
             self.cv_results_ = _results(find_cuts(cells), scoring)
         self._say(scoring)
         return self
 
-    def _take(self, decision: Thresholds) -> None:
-        self.decision_ = decision
-        self.thresholds_ = decision.values
-        self.best_threshold_ = float(decision.values[0]) if self.label_form_.kind == "column" else decision.values
-        self.rule_ = decision.rule
-        self.calibration_ = decision.calibration
-        self.best_score_ = decision.score
-        self.n_positives_ = decision.n_positives
-        self.rare_labels_ = self.label_names_[decision.n_positives < RARE]
-        self.infeasible_labels_ = self.label_names_[decision.infeasible]
+    @property
+    def thresholds_(self) -> Floats:
+        """Thresholds of the labels."""
+        return self.decision_.values
+
+    @property
+    def best_threshold_(self) -> Floats | float:
+        """The same, or the only one after training on a 1-D y."""
+        return float(self.thresholds_[0]) if self.label_form_.kind == "column" else self.thresholds_
+
+    @property
+    def rule_(self) -> str:
+        """The rule that was used."""
+        return self.decision_.rule
+
+    @property
+    def best_score_(self) -> float:
+        """Value of the metric on the scores the rule was tuned on."""
+        return self.decision_.score
+
+    @property
+    def n_positives_(self) -> Floats:
+        """Positive cells of the labels that could be used."""
+        return self.decision_.n_positives
+
+    @property
+    def rare_labels_(self) -> NDArray[Any]:
+        """Names of labels with few of them."""
+        return np.asarray(self.label_names_[self.n_positives_ < RARE])
+
+    @property
+    def infeasible_labels_(self) -> NDArray[Any]:
+        """Names of labels that cannot reach what was asked for."""
+        return np.asarray(self.label_names_[self.decision_.infeasible])
+
+    @property
+    def calibration_(self) -> Calibration | None:
+        """The lines to log-odds, if the rule needs them."""
+        return self.decision_.calibration
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        return {**super()._fitted_rules(), "decision_": thresholds_rule, "nested_score_": any_number}
 
     def _nested(self, cells: Cells, scoring: Scoring, part_of_row: NDArray[np.int64], probabilities: bool) -> float:
         """Decide each part by a rule tuned on the others, without training again."""
@@ -584,7 +619,8 @@ class FixedThresholds(DecisionWrapper):
         if isinstance(self.thresholds, dict):
             self._read(labels, 0.0)
         routed = self._routed(X, params)
-        self.estimator_ = clone(self.estimator).fit(X, _target(y, labels), **routed.fit)
+        target = _whole_target(self.estimator, y, _target(y, labels))
+        self.estimator_ = clone(self.estimator).fit(X, target, **routed.fit)
         self.response_method_ = response_of(self.estimator_, self.response_method)
         usual = 0.5 if self.response_method_ == "predict_proba" else 0.0
         self.thresholds_ = self._read(labels, usual) if checked is None else checked
@@ -618,6 +654,9 @@ class FixedThresholds(DecisionWrapper):
             msg = "thresholds must not be NaN. A label that must never be predicted may have the threshold inf."
             raise InputError(msg)
         return values
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        return {**super()._fitted_rules(), "thresholds_": array_of("labels", -np.inf, np.inf, "f8")}
 
     def _predicted(self, scores: Any) -> sp.csr_array:
         return rows.above(scores, self.thresholds_)
