@@ -102,6 +102,8 @@ def run(
     """Run the verb."""
     import sys
 
+    from multimargin.errors import InputError
+
     from ._decisions import check_decisions, wrapped
     from ._models import make_model, not_converged
 
@@ -113,6 +115,9 @@ def run(
         raise typer.BadParameter(msg)
     check_decisions(thresholds, calibrate)
     estimator = make_model(model, parameter or [])
+    if out is not None and not estimator._storable:
+        msg = f"A {model} model cannot be kept in a file. Leave --out out, or choose another --model."
+        raise InputError(msg)
     if estimator.get_params(deep=False).get("random_state", 0) is None:  # the same command gives the same model
         estimator.set_params(random_state=0)
     whole = wrapped(estimator, thresholds, calibrate)
