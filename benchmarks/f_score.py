@@ -86,7 +86,7 @@ def compare(name):
     share = 0.5 if n_labels <= 20 else 0.05
     for title, pairs, scales in (("F1, no pairs", 0.0, (1.0,)), ("F1, pairs", share, (1.0, 10.0))):
         chosen = trained_for_it(X, Y, held_out, pairs, scales)
-        for (C, c), offset, word in zip(chosen, ("none", "cv"), ("", " + offset"), strict=True):
+        for (C, c), offset, word in zip(chosen, (None, "cv"), ("", " + offset"), strict=True):
             model = SubmodularClassifier(C=C, pairs=pairs, pair_scale=c, offset=offset, tol=3e-3, random_state=0)
             row[title + word] = example_f1(Y_test, model.fit(X, Y).predict(X_test))
     row["MLkNN"] = example_f1(Y_test, MLkNN().fit(X, Y).predict(X_test))
