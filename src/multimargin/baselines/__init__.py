@@ -4,7 +4,7 @@ from multimargin.baselines.mlknn import MLkNN
 from multimargin.baselines.output_kernel_least_squares import OutputKernelLeastSquares
 from multimargin.baselines.rakel import RAkEL
 from multimargin.baselines.rank_svm import RankSVM
-from multimargin.estimators.contract import MultilabelPredictor
+from multimargin.estimators.predictor import MultilabelPredictor
 
 __all__ = ["REGISTRY", "MLkNN", "OutputKernelLeastSquares", "RAkEL", "RankSVM"]
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import scipy.sparse as sp
 
 from multimargin.errors import InputError
-from multimargin.estimators.contract import MultilabelPredictor
+from multimargin.estimators.predictor import MultilabelPredictor
 from multimargin.labels import read_labels
 
 __all__ = ["Baseline"]

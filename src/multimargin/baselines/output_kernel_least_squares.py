@@ -22,9 +22,9 @@ from multimargin.estimators.contract import (
     Problem,
     StrOptions,
     WarmStart,
-    row_blocks,
 )
 from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.predictor import row_blocks
 from multimargin.estimators.separation.problem import check_finite_kernel
 from multimargin.fitted_rules import Rule, array_of
 from multimargin.kernels import KERNELS, POSITIVE_DATA, check_kernel, make_kernel, resolve_gamma

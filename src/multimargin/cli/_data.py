@@ -58,7 +58,7 @@ def read_data(
         Whether a file without labels is an error.
     """
     from multimargin import datasets
-    from multimargin.estimators.contract import _check_magnitude
+    from multimargin.estimators.predictor import check_magnitude
 
     reading = _checked_reading(notes or {})
     if _is_name(source):
@@ -69,7 +69,7 @@ def read_data(
         options["labels"] = _label_columns(labels)
     data = datasets.read(path, format=file_format, need_labels=need_labels, **options)
     try:
-        _check_magnitude(data.X, data.feature_names)
+        check_magnitude(data.X, data.feature_names)
     except InputError as error:  # here the columns have names
         msg = f"{path.name}: {error}"
         raise InputError(msg) from None

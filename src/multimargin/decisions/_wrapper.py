@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples, check_i
 
 from multimargin.decisions._cells import read_score_matrix
 from multimargin.errors import InputError
-from multimargin.estimators.contract import MultilabelPredictor
+from multimargin.estimators.predictor import MultilabelPredictor
 from multimargin.fitted_rules import Rule, Sizes, expect
 from multimargin.labels import LabelMatrix, label_tuples, read_labels, write_labels
 from multimargin.metrics import subset_accuracy

@@ -8,23 +8,18 @@ has succeeded.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from copy import copy
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import cpu_count, effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multimargin import _core
 from multimargin._core import Status
@@ -33,9 +28,11 @@ from multimargin.errors import FitError, InputError
 from multimargin.estimators.certificate import Bounds, Certificate
 from multimargin.estimators.inherited_texts import with_inherited_texts
 from multimargin.estimators.monitor import History, Monitor, Progress
-from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, feature_names, names
-from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
-from multimargin.weights import CellCosts, LabelFrequencies, cell_costs
+from multimargin.estimators.predictor import MultilabelPredictor, largest_entry
+from multimargin.estimators.problem import Problem, native_cells
+from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, names
+from multimargin.labels import LabelForm, LabelMatrix, read_labels
+from multimargin.weights import LabelFrequencies, cell_costs
 
 __all__ = [
     "Interval",
@@ -47,84 +44,16 @@ __all__ = [
     "Status",
     "StrOptions",
     "WarmStart",
+    "native_cells",
     "native_rows",
 ]
 
-BLOCK_BYTES = 64 * 2**20
 IMPRECISE = (
     "Rounding keeps the gap above such a tol in double precision, too: raise tol, scale the features, or lower C."
 )
 SMALLEST = 1 / LARGEST
 # Magnitudes whose squares and products are safe in single precision; rows or costs beyond are solved in double.
 LARGEST_SINGLE, SMALLEST_SINGLE = 1e12, 1e-12
-COLUMNS = ("n_features_in_", "feature_names_in_")
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Validated training data, as solvers receive it.
-
-    Attributes
-    ----------
-    X : array or csr matrix of shape (n_samples, n_features)
-    labels : LabelMatrix
-    costs : CellCosts
-        In double precision.
-    constant : ndarray of shape (n_labels,)
-        Labels that are left out and predicted constant.
-    prior : None, ndarray or LowRankPrior
-        The prior of an M3L estimator, checked, in double precision.
-    n_jobs, seed : int
-    columns : dict
-        ``n_features_in_`` and, if X was a DataFrame, ``feature_names_in_``.
-    """
-
-    X: Any
-    labels: LabelMatrix
-    costs: CellCosts
-    constant: NDArray[np.bool_]
-    prior: Any
-    n_jobs: int
-    seed: int
-    columns: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def dtype(self) -> Any:
-        """Precision in which to solve."""
-        return self.X.dtype
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of labels."""
-        return self.labels.n_samples, self.labels.n_labels
-
-    def part(self, rows: NDArray[Any]) -> Problem:
-        """Return the problem of some of the rows."""
-        some = self.labels.part(rows)
-        return replace(self, X=self.X[rows], labels=some, costs=self.costs.part(rows), constant=some.constant)
-
-    def in_double(self) -> Problem:
-        """Return the same problem in double precision."""
-        return replace(self, X=self.X.astype(np.float64))
-
-    @cached_property
-    def rows(self) -> _core.Rows:
-        """X for the native core."""
-        return native_rows(self.X)
-
-    @cached_property
-    def cells(self) -> _core.Labels:
-        """Labels and costs for the native core."""
-        costs, missing = self.costs, self.labels.missing
-        return _core.Labels(
-            positives=native_cells(self.labels.positives),
-            missing=None if missing is None else native_cells(missing),
-            left_out=self.constant.astype(np.uint8),
-            row=costs.row,
-            positive=costs.positive,
-            negative=costs.negative,
-            cells=costs.cells,
-        )
 
 
 @dataclass(frozen=True)
@@ -157,188 +86,6 @@ class WarmStart:
     shape: tuple[int, int]
     C: float
     state: Any
-
-
-class MultilabelPredictor(ClassifierMixin, BaseEstimator):
-    """Labels in any form in, the same form out. A subclass provides ``fit`` and ``_scores``."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-
-    _storable: ClassVar[bool] = True
-    """Whether model files can hold it: fitted attributes are numbers, names and arrays."""
-
-    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"feature_names_in_"})
-    """Fitted attributes that a model may lack."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.multi_output = True
-        tags.classifier_tags.multi_label = True
-        tags.classifier_tags.multi_class = False
-        return tags
-
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Scores of the labels; positive means the label is predicted.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels)
-            Of shape (n_samples,) if the model was trained on a 1-D y, as scikit-learn's scorers expect.
-        """
-        check_is_fitted(self)
-        return self._in_form(self._finite_scores(self._check_X(X)))
-
-    def predict(self, X: Any) -> Any:
-        """Predicted labels, in the form in which Y was given to :meth:`fit`.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
-        """
-        check_is_fitted(self)
-        index = getattr(X, "index", None)
-        positives = self._positives(self._check_X(X))
-        return write_labels(positives, self.label_form_, self.label_names_, self.classes_, index)
-
-    def predict_with_scores(self, X: Any) -> tuple[Any, NDArray[Any]]:
-        """Predicted labels and scores, as :meth:`predict` and :meth:`decision_function`, computing each score once.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray, sparse matrix or array, DataFrame, list of sets, or 1-D ndarray
-        scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
-        """
-        check_is_fitted(self)
-        index = getattr(X, "index", None)
-        X = self._check_X(X)
-        scores = self._finite_scores(X)
-        positives = self._positives(X, scores)
-        labels = write_labels(positives, self.label_form_, self.label_names_, self.classes_, index)
-        return labels, self._in_form(scores)
-
-    def predict_sets(self, X: Any) -> list[tuple[Any, ...]]:
-        """Predicted labels as a tuple of label names for every row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        list of tuples
-        """
-        check_is_fitted(self)
-        return label_tuples(self._positives(self._check_X(X)), self.label_names_)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Subset accuracy: share of rows whose labels are all predicted right. Unknown labels are not counted.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-        y : labels of the rows, in any form
-        sample_weight : array of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        X = self._check_X(X)
-        if self.label_form_.kind == "column":
-            right = np.asarray(y) == write_labels(
-                self._positives(X), self.label_form_, self.label_names_, self.classes_
-            )
-        else:
-            names = self.label_names_ if self.label_form_.kind == "sets" else None
-            truth = read_labels(y, n_samples=X.shape[0], names=names)
-            wrong = (truth.positives != self._positives(X)).astype(np.int8)
-            if truth.missing is not None:
-                wrong = wrong - wrong.multiply(truth.missing)
-            right = np.asarray(wrong.sum(axis=1)).ravel() == 0
-        return float(np.average(right, weights=sample_weight))
-
-    def _check_X(self, X: Any, *, reset: bool = False) -> Any:
-        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
-        if sp.issparse(checked):
-            _check_csr(checked)
-        _check_magnitude(checked, getattr(self, "feature_names_in_", None))
-        return checked
-
-    def _finite_scores(self, X: Any) -> NDArray[Any]:
-        scores = self._scores(X)
-        if not np.isfinite(scores).all():
-            msg = (
-                "X is so far from the training rows that scores leave the range of floating point: its largest entry "
-                f"is {_largest(X):.3g}. Scale it as the training rows were."
-            )
-            raise InputError(msg)
-        return scores
-
-    def _in_form(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Scores of a 1-D y as a 1-D array."""
-        return scores[:, 0] if self.label_form_.kind == "column" else scores
-
-    def _positives(self, X: Any, scores: NDArray[Any] | None = None) -> sp.csr_array:
-        """Predicted cells; unless scores are at hand, in row blocks, so that those of all rows are never held at once.
-
-        A subclass whose prediction is not `_decided` by scores alone ignores them.
-        """
-        if scores is not None:
-            return sp.csr_array(self._decided(scores))
-        rows_at_once = row_blocks(X.shape[0], len(self.label_names_))
-        blocks = [sp.csr_array(self._decided(self._scores(X[rows]))) for rows in rows_at_once]
-        return sp.csr_array(sp.vstack(blocks, format="csr"))
-
-    def _decided(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which cells are predicted, by their scores."""
-        return scores > 0
-
-    def _scores(self, X: Any) -> NDArray[Any]:
-        """Scores of all labels, positive where a label is predicted."""
-        msg = f"{type(self).__name__} has no _scores(X), which returns an array of shape (n_samples, n_labels)."
-        raise TypeError(msg)
-
-    def _fitted_rules(self) -> dict[str, Rule]:
-        """Rules of the fitted attributes, to which model files are held (multimargin.fitted_rules)."""
-        column = getattr(getattr(self, "label_form_", None), "kind", None) == "column"
-
-        def form(value: Any, sizes: Sizes) -> None:
-            expect(type(value) is LabelForm, "must be a LabelForm")
-            expect(not column or sizes["labels"] == 1, "is that of one label")
-
-        return {
-            "n_features_in_": count(1, "features"),
-            "feature_names_in_": feature_names,
-            "label_names_": names("labels"),
-            "label_form_": form,
-            "classes_": names("classes", high=2) if column else names("labels"),
-        }
-
-    def _read_X(self, X: Any) -> tuple[Any, dict[str, Any]]:
-        """Training rows, checked, and the attributes that say what their columns are."""
-        reader = copy(self)  # scikit-learn's validate_data writes to it
-        X = reader._check_X(X, reset=True)
-        return X, {name: vars(reader)[name] for name in COLUMNS if name in vars(reader)}
-
-    def _replace_fitted(self, fitted: dict[str, Any], labels: LabelMatrix) -> None:
-        """Replace the attributes of an earlier fit: the only place that writes them."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
-        self.__dict__.update(fitted, classes_=labels.values, label_names_=labels.names, label_form_=labels.form)
 
 
 class MultilabelClassifier(MultilabelPredictor):
@@ -654,57 +401,11 @@ def threads(n_jobs: int | None) -> int:
     return int(min(effective_n_jobs(n_jobs), cpu_count()))
 
 
-def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:
-    """Slices of rows whose scores fit in a few dozen megabytes."""
-    size = max(1, BLOCK_BYTES // (8 * max(n_labels, 1)))
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
-
-
-def _check_csr(X: Any) -> None:
-    """Refuse a CSR matrix that would make products read outside its arrays."""
-    # SciPy does not look at offsets whose last is 0, nor at differences that overflow.
-    sound = X.indptr[0] == 0 and X.indptr[-1] <= len(X.indices) and bool((X.indptr[1:] >= X.indptr[:-1]).all())
-    try:
-        if not sound:
-            msg = "indptr must rise from 0 to the number of entries"
-            raise ValueError(msg)
-        X.check_format(full_check=True)
-    except ValueError as error:
-        msg = f"X is not a sound CSR matrix: {error}. Build it anew, for example from its triplets."
-        raise InputError(msg) from None
-
-
-def _check_magnitude(X: Any, names: Any) -> None:
-    """Refuse numbers whose squares leave the range of floating point."""
-    if _largest(X) <= LARGEST:
-        return
-    columns = abs(X).max(axis=0)
-    columns = columns.toarray().ravel() if sp.issparse(columns) else columns
-    worst = int(np.argmax(columns))
-    name = worst if names is None else names[worst]
-    msg = (
-        f"The features must not be larger than {LARGEST:g} in absolute value; column {name!r} of X reaches "
-        f"{columns[worst]:.3g}. Rescale or drop it."
-    )
-    raise InputError(msg)
-
-
-def _largest(X: Any) -> float:
-    values = X.data if sp.issparse(X) else X
-    return max(-float(values.min()), float(values.max())) if values.size else 0.0
-
-
 def _suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:
     """Whether squares and products of entries and costs are safe in single precision."""
-    largest = _largest(X)
+    largest = largest_entry(X)
     costs = smallest_cost >= SMALLEST_SINGLE and largest_cost <= LARGEST_SINGLE
     return costs and largest <= LARGEST_SINGLE and (largest == 0.0 or largest >= SMALLEST_SINGLE)
-
-
-def native_cells(matrix: sp.csr_array) -> _core.Cells:
-    """Cells of a sparse 0/1 matrix for the native core."""
-    return _core.Cells(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.shape[1])
 
 
 def _warn_constant(labels: LabelMatrix, constant: NDArray[np.bool_]) -> None:

@@ -340,7 +340,7 @@ def test_predictions_by_kernel_come_in_blocks(rng, monkeypatch):
     X, Y = make_problem(rng)
     model = OutputKernelClassifier(kernel="laplacian").fit(X, Y)
     expected = model.decision_function(X)
-    monkeypatch.setattr("multimargin.estimators.contract.BLOCK_BYTES", 8 * 50)
+    monkeypatch.setattr("multimargin.estimators.predictor.BLOCK_BYTES", 8 * 50)
     np.testing.assert_allclose(model.decision_function(X), expected)
 
 

@@ -21,7 +21,7 @@ from multimargin.estimators.cliques.data import AugmentedRows, CliqueData
 from multimargin.estimators.cliques.graph import Clique, CliqueGraph
 from multimargin.estimators.cliques.scores import AtomResiduals, dual_over, feasible, scaled_dual
 from multimargin.estimators.cliques.solution import Solution
-from multimargin.estimators.contract import row_blocks
+from multimargin.estimators.predictor import row_blocks
 
 __all__ = ["CliqueCertifier", "CliqueModel"]
 

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from multimargin import _core
 from multimargin.errors import InputError
-from multimargin.estimators.contract import row_blocks
+from multimargin.estimators.predictor import row_blocks
 from multimargin.labels import LabelMatrix
 
 __all__ = ["Clique", "CliqueGraph", "candidate_cliques", "chow_liu", "compiled", "label_subsets", "named_cliques"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 
 from multimargin import _core
-from multimargin.estimators.contract import row_blocks
+from multimargin.estimators.predictor import row_blocks
 
 __all__ = ["CliquePredictor"]
 

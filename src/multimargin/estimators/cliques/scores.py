@@ -14,7 +14,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from multimargin import _core
 from multimargin.estimators.cliques.data import CliqueData
 from multimargin.estimators.cliques.graph import Clique, CliqueGraph, label_subsets
-from multimargin.estimators.contract import row_blocks
+from multimargin.estimators.predictor import row_blocks
 
 __all__ = ["AtomResiduals", "SignificanceTest", "clique_scores", "dual_over", "feasible", "scaled_dual"]
 

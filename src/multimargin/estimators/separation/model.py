@@ -24,9 +24,9 @@ from multimargin.estimators.contract import (
     Status,
     StrOptions,
     WarmStart,
-    row_blocks,
 )
 from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.predictor import row_blocks
 from multimargin.estimators.separation.certifier import Functions, ModelPoint, SeparationCertifier
 from multimargin.estimators.separation.problem import (
     Proposal,

@@ -24,9 +24,9 @@ from multimargin.estimators.contract import (
     Status,
     StrOptions,
     WarmStart,
-    row_blocks,
 )
 from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.predictor import row_blocks
 from multimargin.estimators.submodular.label_pairs import LabelPairs, choose_pairs, label_pairs
 from multimargin.estimators.submodular.offset import Path, best_offset, f_score_path, unary_scores
 from multimargin.fitted_rules import Rule, Sizes, array_of, expect, number
