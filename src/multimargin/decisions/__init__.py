@@ -6,7 +6,8 @@ Works for any classifier with multi-label scores, and for bare matrices of score
 from multimargin.decisions.calibration import Calibration, LabelCalibrator, calibrate
 from multimargin.decisions.decoding import decode
 from multimargin.decisions.joint import JointDecoder
-from multimargin.decisions.thresholds import FixedThresholds, Thresholds, ThresholdTuner, tune_thresholds
+from multimargin.decisions.thresholds import Thresholds, tune_thresholds
+from multimargin.decisions.tuner import FixedThresholds, ThresholdTuner
 
 __all__ = [
     "Calibration",

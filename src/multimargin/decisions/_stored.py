@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from multimargin.decisions._lines import Calibration
 from multimargin.decisions._scoring import RULES
+from multimargin.decisions.thresholds import Thresholds
 from multimargin.fitted_rules import LARGEST, Sizes, array_of, count, expect, is_real, names, number
-
-if TYPE_CHECKING:
-    from multimargin.decisions.thresholds import Thresholds
 
 __all__ = ["any_number", "calibration_rule", "thresholds_rule"]
 
@@ -48,8 +46,6 @@ def calibration_rule(value: Any, sizes: Sizes) -> None:
 
 def thresholds_rule(value: Any, sizes: Sizes) -> None:
     """Rule of a decision: everything that its rule looks at is there, and nothing else."""
-    from multimargin.decisions.thresholds import Thresholds
-
     expect(type(value) is Thresholds, f"must be a Thresholds; it is a {type(value).__name__}")
     known = {rule for rules in RULES.values() for rule in rules}
     expect(isinstance(value.rule, str) and value.rule in known, f"has the rule {value.rule!r}, which does not exist")
