@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal, TextIO, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from multimargin.decisions._wrapper import scores_of
+from multimargin.decisions._held_out import scores_of
 from multimargin.errors import InputError
 from multimargin.labels import label_tuples, read_labels
 

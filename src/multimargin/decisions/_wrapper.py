@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,24 +16,23 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
+from sklearn.utils import Bunch, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
+from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from multimargin.decisions._cells import read_score_matrix
+from multimargin.decisions._held_out import as_target, assembled, fit_and_score, response_of, scores_of
 from multimargin.errors import InputError
 from multimargin.estimators.predictor import MultilabelPredictor
 from multimargin.fitted_rules import Rule, Sizes, expect
-from multimargin.labels import LabelMatrix, label_tuples, read_labels, write_labels
+from multimargin.labels import LabelMatrix, label_tuples, write_labels
 from multimargin.metrics import subset_accuracy
 from multimargin.model_selection import MultilabelStratifiedKFold
 
-__all__ = ["DecisionWrapper", "OutOfFold", "scores_of"]
+__all__ = ["DecisionWrapper", "OutOfFold"]
 
 RESPONSES = ("auto", "decision_function", "predict_proba")
-CONSTANT = (".*[Cc]onstant predictions", "Label .*is present in all training examples")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +130,17 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise
 
     def _fit(self, X: Any, y: Any, params: dict[str, Any]) -> Self:
-        raise AssertionError
+        msg = f"{type(self).__name__} has no _fit(X, y, params)."
+        raise TypeError(msg)
 
     def _margins(self, scores: Any) -> Any:
         """Scores less thresholds; positive means the label is predicted."""
-        raise AssertionError
+        msg = f"{type(self).__name__} has no _margins(scores)."
+        raise TypeError(msg)
 
     def _predicted(self, scores: Any) -> sp.csr_array:
-        raise AssertionError
+        msg = f"{type(self).__name__} has no _predicted(scores)."
+        raise TypeError(msg)
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Scores of the labels; positive means the label is predicted.
@@ -316,14 +317,14 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _out_of_fold(self, X: Any, y: Any, labels: LabelMatrix, params: dict[str, Any]) -> OutOfFold:
         """Train on all rows, and score every row by a model that did not see it."""
         routed = self._routed(X, params)
-        target = _target(y, labels)
+        target = as_target(y, labels)
         if isinstance(self.cv, str) and self.cv == "prefit":
             return self._prefit(X, labels)
         X, target = indexable(X, target)
         folds = self._folds(X, y, labels, routed.split)
         fit_params = _check_method_params(X, routed.fit)
         jobs = [
-            delayed(_fit_and_score)(
+            delayed(fit_and_score)(
                 clone(self.estimator), X, target, labels, train, test, fit_params, self.response_method,
                 f"{type(self).__name__}: fold {number} of {len(folds)}" if self.verbose else "",
             )
@@ -333,7 +334,7 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         part_of_row = np.full(labels.n_samples, -1)
         for number, (_, test) in enumerate(folds):
             part_of_row[test] = number
-        scores = _assemble([scores for scores, _ in parts], [test for _, test in folds], labels)
+        scores = assembled([scores for scores, _ in parts], [test for _, test in folds], labels)
         if self.refit:
             with self._progress("all rows"):
                 estimator = clone(self.estimator).fit(X, _whole_target(self.estimator, y, target), **fit_params)
@@ -387,131 +388,6 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return folds
 
 
-def _target(y: Any, labels: LabelMatrix) -> Any:
-    """Y as scikit-learn's estimators take it: label sets and label matrices become an indicator matrix."""
-    if isinstance(y, LabelMatrix) or labels.form.kind == "sets":
-        if labels.missing is not None:
-            cells = labels.positives.toarray().astype(np.float64)
-            cells[labels.missing.toarray()] = np.nan
-            return cells
-        return labels.positives.toarray().astype(np.int64)
-    if labels.form.kind == "sparse":
-        return y.tocsr()
-    return y if labels.form.kind == "frame" else np.asarray(y)
-
-
 def _whole_target(estimator: Any, y: Any, target: Any) -> Any:
     """Y of all rows for an estimator: as the user gave it, with the names of labels, if the estimator is ours."""
     return y if isinstance(estimator, MultilabelPredictor | DecisionWrapper) else target
-
-
-def _fit_and_score(
-    estimator: Any,
-    X: Any,
-    target: Any,
-    labels: LabelMatrix,
-    train: Any,
-    test: Any,
-    params: dict[str, Any],
-    response_method: str,
-    progress: str,
-) -> tuple[Any, Any]:
-    """Scores of the test rows, NaN for labels constant in training, and the model."""
-    start = perf_counter()
-    n_labels = labels.n_labels
-    constant = labels.part(train).constant
-    scores = np.full((len(test), n_labels), np.nan)
-    X_train, Y_train = _safe_indexing(X, train), _safe_indexing(target, train)
-    fit_params = _check_method_params(X, params, indices=train)
-    if constant.all():
-        return scores, estimator
-    with warnings.catch_warnings():
-        for message in CONSTANT:  # said once, of all rows, by the last fit
-            warnings.filterwarnings("ignore", message=message, category=UserWarning)
-        kept = np.ones(n_labels, dtype=bool)
-        try:
-            estimator.fit(X_train, Y_train, **fit_params)
-        except ValueError:
-            if not constant.any():
-                raise
-            # some estimators refuse labels that are constant, as rare ones are in some folds
-            kept = ~constant
-            estimator = clone(estimator).fit(X_train, _columns(Y_train, kept), **fit_params)
-        X_test = _safe_indexing(X, test)
-        found = scores_of(estimator, X_test, response_of(estimator, response_method), int(kept.sum()))
-    if progress:
-        sys.stderr.write(f"{progress} in {perf_counter() - start:.2f} s\n")
-    if sp.issparse(found):
-        return _mask_stored(found, constant), estimator
-    scores[:, kept] = found
-    # an estimator that names the labels it predicts constant may know more of the others, through a prior
-    named = getattr(estimator, "constant_labels_", None)
-    if named is not None and getattr(estimator, "label_names_", None) is not None:
-        constant = np.isin(np.asarray(estimator.label_names_), np.asarray(named))
-    scores[:, constant] = np.nan
-    return scores, estimator
-
-
-def _mask_stored(found: sp.csr_array, constant: NDArray[np.bool_]) -> sp.csr_array:
-    values = np.where(constant[found.indices], np.nan, found.data)
-    return sp.csr_array((values, found.indices, found.indptr), shape=found.shape)
-
-
-def _columns(target: Any, kept: NDArray[np.bool_]) -> Any:
-    if hasattr(target, "iloc"):
-        return target.iloc[:, np.flatnonzero(kept)]
-    return target[:, np.flatnonzero(kept)]
-
-
-def _assemble(parts: list[Any], tests: list[Any], labels: LabelMatrix) -> Any:
-    if any(sp.issparse(part) for part in parts):
-        rows = np.concatenate(tests)
-        if len(rows) < labels.n_samples:
-            msg = "Sparse scores need a cv that holds every row out once. Use a K-fold splitter."
-            raise InputError(msg)
-        return sp.csr_array(sp.vstack(parts, format="csr"))[np.argsort(rows)]
-    scores = np.full((labels.n_samples, labels.n_labels), np.nan, dtype=np.result_type(*parts))
-    for part, test in zip(parts, tests, strict=True):
-        scores[test] = part
-    return scores
-
-
-def response_of(estimator: Any, response_method: str) -> str:
-    """Return the method to ask for scores."""
-    names = ("decision_function", "predict_proba") if response_method == "auto" else (response_method,)
-    for name in names:
-        if hasattr(estimator, name):
-            return name
-    msg = (
-        f"{type(estimator).__name__} must have {' or '.join(names)}, so that its labels have scores; it has not. "
-        "Choose another estimator or response_method."
-    )
-    raise InputError(msg)
-
-
-def scores_of(estimator: Any, X: Any, method: str, n_labels: int) -> Any:
-    """Scores of shape (n_samples, n_labels), dense or sparse, whatever the form in which the estimator gives them."""
-    found = getattr(estimator, method)(X)
-    if isinstance(found, list):  # scikit-learn's multi-output form: one (n_samples, 2) array per label
-        columns = [_positive(np.asarray(p), c) for p, c in zip(found, estimator.classes_, strict=True)]
-        found = np.stack(columns, axis=1)
-    elif not sp.issparse(found):
-        found = np.asarray(found)
-        if n_labels == 1 and found.ndim == 2 and found.shape[1] == 2:
-            found = found[:, 1]
-    return read_score_matrix(found, n_labels)
-
-
-def _positive(probabilities: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    if probabilities.shape[1] > 1:
-        return probabilities[:, 1]
-    return probabilities[:, 0] if classes[0] else 1 - probabilities[:, 0]
-
-
-def read_training_labels(X: Any, y: Any) -> LabelMatrix:
-    """Read the labels of the rows X."""
-    labels = read_labels(y, n_samples=_num_samples(X))
-    if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
-        msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
-        raise InputError(msg)
-    return labels

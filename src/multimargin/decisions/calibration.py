@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from multimargin.decisions import _row_rules as rows
 from multimargin.decisions._cells import Cells, read_cells
+from multimargin.decisions._held_out import read_training_labels
 from multimargin.decisions._lines import Calibration, fit_calibration, inside
 from multimargin.decisions._stored import any_number, calibration_rule
-from multimargin.decisions._wrapper import DecisionWrapper, read_training_labels
+from multimargin.decisions._wrapper import DecisionWrapper
 from multimargin.errors import InputError
 from multimargin.fitted_rules import Rule, exactly
 from multimargin.metrics import Reliability, brier_score, calibration_error, log_loss, reliability

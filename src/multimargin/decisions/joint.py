@@ -17,9 +17,10 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from multimargin import _core
 from multimargin.decisions import _row_rules as rows
 from multimargin.decisions._cells import Cells
+from multimargin.decisions._held_out import as_target, read_training_labels
 from multimargin.decisions._lines import inside, log_odds_of
 from multimargin.decisions._scoring import read_scoring
-from multimargin.decisions._wrapper import DecisionWrapper, _target, read_training_labels
+from multimargin.decisions._wrapper import DecisionWrapper
 from multimargin.decisions.decoding import joint_sets
 from multimargin.errors import InputError
 from multimargin.labels import LabelMatrix
@@ -152,7 +153,7 @@ class JointDecoder(DecisionWrapper):
         labels = read_training_labels(X, y)
         scoring = read_scoring("example-fbeta", labels.n_labels, self.beta, None, None)
         routed = self._routed(X, params)
-        target = _target(y, labels)
+        target = as_target(y, labels)
         X, target = indexable(X, target)
         fit_params = _check_method_params(X, routed.fit)
         parts = []

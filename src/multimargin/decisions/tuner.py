@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from multimargin.decisions import _row_rules as rows
 from multimargin.decisions._cells import Cells
 from multimargin.decisions._cuts import Cuts, find_cuts, label_objective
+from multimargin.decisions._held_out import as_target, read_training_labels, response_of
 from multimargin.decisions._lines import Calibration
 from multimargin.decisions._scoring import Scoring, read_scoring
 from multimargin.decisions._stored import any_number, thresholds_rule
-from multimargin.decisions._wrapper import DecisionWrapper, _target, _whole_target, read_training_labels, response_of
+from multimargin.decisions._wrapper import DecisionWrapper, _whole_target
 from multimargin.decisions.thresholds import Thresholds, check_rule, tune
 from multimargin.errors import InputError
 from multimargin.fitted_rules import Rule, array_of
@@ -303,7 +304,7 @@ class FixedThresholds(DecisionWrapper):
         if isinstance(self.thresholds, dict):
             self._read(labels, 0.0)
         routed = self._routed(X, params)
-        target = _whole_target(self.estimator, y, _target(y, labels))
+        target = _whole_target(self.estimator, y, as_target(y, labels))
         self.estimator_ = clone(self.estimator).fit(X, target, **routed.fit)
         self.response_method_ = response_of(self.estimator_, self.response_method)
         usual = 0.5 if self.response_method_ == "predict_proba" else 0.0
