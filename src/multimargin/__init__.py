@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multimargin import label_kernels, priors
-    from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner, decode, tune_thresholds
+    from multimargin.decisions import (
+        CPath,
+        FixedThresholds,
+        LabelCalibrator,
+        ThresholdTuner,
+        TunedM3L,
+        decode,
+        tune_thresholds,
+    )
     from multimargin.estimators import (
         CalibratedSeparationClassifier,
         CliqueClassifier,
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 
 __version__ = version("multimargin")
 __all__ = [
+    "CPath",
     "CalibratedSeparationClassifier",
     "CliqueClassifier",
     "FixedThresholds",
@@ -30,6 +39,7 @@ __all__ = [
     "OutputKernelClassifier",
     "SubmodularClassifier",
     "ThresholdTuner",
+    "TunedM3L",
     "ZeroShotClassifier",
     "__version__",
     "certify",
@@ -42,6 +52,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CPath": "decisions",
     "CalibratedSeparationClassifier": "estimators",
     "CliqueClassifier": "estimators",
     "FixedThresholds": "decisions",
@@ -51,6 +62,7 @@ _HOMES = {
     "OutputKernelClassifier": "estimators",
     "SubmodularClassifier": "estimators",
     "ThresholdTuner": "decisions",
+    "TunedM3L": "decisions",
     "ZeroShotClassifier": "zero_shot",
     "certify": "estimators",
     "decode": "decisions",

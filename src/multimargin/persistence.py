@@ -55,7 +55,16 @@ PathLike: TypeAlias = str | os.PathLike[str]
 def storable_classes() -> dict[str, type]:
     """Return the only classes a model file may name, by class name."""
     from .baselines import REGISTRY as BASELINES
-    from .decisions import Calibration, FixedThresholds, LabelCalibrator, Thresholds, ThresholdTuner
+    from .decisions import (
+        Calibration,
+        CPath,
+        FixedThresholds,
+        LabelCalibrator,
+        PathScores,
+        Thresholds,
+        ThresholdTuner,
+        TunedM3L,
+    )
     from .estimators import REGISTRY, Certificate, CliqueCertificate, CliquePath, History
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
@@ -64,10 +73,20 @@ def storable_classes() -> dict[str, type]:
     from .weights import LabelFrequencies
     from .zero_shot import ZeroShotClassifier
 
-    results = (Certificate, CliqueCertificate, CliquePath, History, LabelForm, Calibration, Reliability, Thresholds)
+    results = (
+        Certificate,
+        CliqueCertificate,
+        CliquePath,
+        History,
+        LabelForm,
+        Calibration,
+        PathScores,
+        Reliability,
+        Thresholds,
+    )
     parameters = (LowRankPrior, LabelFrequencies, Polynomial, Cosine, ExpMinusOne, Jaccard)
     models = [cls for cls in (*REGISTRY.values(), *BASELINES.values()) if cls._storable]
-    wrappers = (ZeroShotClassifier, ThresholdTuner, FixedThresholds, LabelCalibrator)
+    wrappers = (ZeroShotClassifier, ThresholdTuner, FixedThresholds, LabelCalibrator, CPath, TunedM3L)
     return {cls.__name__: cls for cls in (*models, *wrappers, *results, *parameters)}
 
 
@@ -81,7 +100,8 @@ def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> 
     ----------
     model : estimator of multimargin
         Fitted or not. Its constructor parameters and the fitted attributes of its class are stored; `callback` is
-        stored as None, and everything else, such as the warm start, is left out.
+        stored as None, a function that made a prior as that prior, and everything else, such as the warm start, is left
+        out.
     path : str or path
         The file to write or replace.
     notes : dict, optional
@@ -289,7 +309,8 @@ class _Writer:
 
         name = type(value).__name__
         if isinstance(value, BaseEstimator):
-            parameters = value.get_params(deep=False)
+            own = getattr(value, "_stored_parameters", None)
+            parameters = value.get_params(deep=False) if own is None else own()
             if "callback" in parameters:
                 parameters["callback"] = None
             fitted = fitted_attributes(value)

@@ -17,7 +17,7 @@ import typer
 from scipy import sparse
 from typer.testing import CliRunner
 
-from multimargin import baselines, cli, datasets, metrics, persistence
+from multimargin import baselines, cli, datasets, metrics, persistence, priors
 from multimargin.cli._app import VERBS, make_app
 from multimargin.cli._output import _share_closed
 from multimargin.errors import FitError
@@ -164,7 +164,9 @@ def test_fit_with_a_prior(folder: Path, run: Run) -> None:
         assert run("fit", "train.arff", "--labels", "tiny.xml", "--prior", prior, "--out", "m.mm").code == 0
         np.testing.assert_array_equal(persistence.load("m.mm").prior, [[1, 0.5], [0.5, 1]])
     assert run("fit", "train.arff", "--labels", "tiny.xml", "--prior", "labels", "--out", "m.mm").code == 0
-    assert persistence.load("m.mm").prior.shape == (2, 2)
+    model, data = persistence.load("m.mm"), datasets.read("train.arff", labels="tiny.xml")
+    np.testing.assert_array_equal(model.prior_, priors.from_labels(data.Y))
+    assert model.prior == "labels"
 
 
 def test_the_same_command_gives_the_same_file(folder: Path, run: Run) -> None:

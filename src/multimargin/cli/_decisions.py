@@ -7,7 +7,7 @@ from typing import Any
 
 from multimargin.errors import InputError
 
-__all__ = ["check_decisions", "decision_facts", "decision_lines", "trained", "wrapped"]
+__all__ = ["check_decisions", "decision_facts", "decision_lines", "read_metric", "trained", "wrapped"]
 
 NUMBERS = {
     "-fbeta": (1, "macro-fbeta=2"),
@@ -20,19 +20,13 @@ NUMBERS = {
 
 def check_decisions(thresholds: str | None, calibrate: str | None) -> None:
     """Refuse an unknown metric or method before any work is done."""
-    from multimargin.decisions._scoring import read_scoring
     from multimargin.decisions.calibration import METHODS
 
     if calibrate is not None and calibrate not in METHODS:
         msg = f"--calibrate takes one of {', '.join(METHODS)}; got {calibrate!r}."
         raise InputError(msg)
     if thresholds is not None:
-        options = _scoring(thresholds)
-        try:
-            read_scoring(options["scoring"], 1, options.get("beta", 1.0), options.get("costs"), None)
-        except InputError as error:
-            msg = f"--thresholds {thresholds}: {error}"
-            raise InputError(msg) from None
+        read_metric("--thresholds", thresholds)
 
 
 def wrapped(estimator: Any, thresholds: str | None, calibrate: str | None) -> Any:
@@ -42,12 +36,14 @@ def wrapped(estimator: Any, thresholds: str | None, calibrate: str | None) -> An
     if calibrate is not None:
         estimator = LabelCalibrator(estimator, method=calibrate, random_state=0)
     if thresholds is not None:
-        estimator = ThresholdTuner(estimator, **_scoring(thresholds), random_state=0)
+        estimator = ThresholdTuner(estimator, **read_metric("--thresholds", thresholds), random_state=0)
     return estimator
 
 
-def _scoring(text: str) -> dict[str, Any]:
-    """Read ``macro-f1``, ``macro-fbeta=2``, ``cost=1,5`` or ``precision-at-recall=0.9``."""
+def read_metric(option: str, text: str) -> dict[str, Any]:
+    """Read ``macro-f1``, ``macro-fbeta=2``, ``cost=1,5`` or ``precision-at-recall=0.9``, as parameters of a tuner."""
+    from multimargin.decisions._scoring import read_scoring
+
     name, _, value = text.partition("=")
     ending = next((ending for ending in NUMBERS if name.endswith(ending)), None)
     needed, example = NUMBERS.get(ending or "", (0, "macro-f1"))
@@ -57,22 +53,30 @@ def _scoring(text: str) -> dict[str, Any]:
         numbers = (math.nan,)
     if len(numbers) != needed or not all(0 < number < math.inf for number in numbers):
         count = {0: "no number", 1: "one positive number", 2: "two positive numbers"}[needed]
-        msg = f"--thresholds {name} takes {count} beside it; got {text!r}. Example: --thresholds {example}"
+        msg = f"{option} {name} takes {count} beside it; got {text!r}. Example: {option} {example}"
         raise InputError(msg)
+    options: dict[str, Any] = {"scoring": (name, numbers[0]) if numbers else name}
     if ending == "cost":
-        return {"scoring": name, "costs": numbers}
+        options = {"scoring": name, "costs": numbers}
     if ending == "-fbeta":
-        return {"scoring": name, "beta": numbers[0]}
-    return {"scoring": (name, numbers[0]) if numbers else name}
+        options = {"scoring": name, "beta": numbers[0]}
+    try:
+        read_scoring(options["scoring"], 1, options.get("beta", 1.0), options.get("costs"), None)
+    except InputError as error:
+        msg = f"{option} {text}: {error}"
+        raise InputError(msg) from None
+    return options
 
 
 def trained(model: Any) -> Any:
     """Return the model inside thresholds and calibration: the one with a certificate."""
+    from sklearn.pipeline import Pipeline
+
     from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner
 
     while isinstance(model, FixedThresholds | LabelCalibrator | ThresholdTuner):
         model = model.estimator_
-    return model
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def decision_facts(model: Any) -> dict[str, Any]:

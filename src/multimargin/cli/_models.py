@@ -6,6 +6,7 @@ import ast
 import difflib
 import inspect
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,16 @@ from multimargin.errors import InputError
 
 from ._decisions import trained
 
-__all__ = ["did_you_mean", "make_model", "model_summaries", "not_converged", "parse_parameters", "read_model"]
+__all__ = [
+    "certificate_lines",
+    "did_you_mean",
+    "make_model",
+    "model_summaries",
+    "not_converged",
+    "parse_parameters",
+    "read_model",
+    "read_prior",
+]
 
 WORDS: dict[str, Any] = {"none": None, "null": None, "true": True, "false": False}
 OWN_OPTION = {"prior": "--prior", "callback": None}
@@ -118,3 +128,34 @@ def model_summaries() -> list[dict[str, Any]]:
         }
         for name, cls in known_models().items()
     ]
+
+
+def read_prior(prior: str) -> Any:
+    """Read a recipe, or a matrix from its file."""
+    import numpy as np
+
+    if prior == "labels":
+        return prior  # made inside fit, from the labels of each fold's own rows
+    read = {".npy": partial(np.load, allow_pickle=False), ".csv": partial(np.loadtxt, delimiter=",", ndmin=2)}
+    if Path(prior).suffix not in read:
+        msg = f"A prior is 'labels' or a .npy or .csv file with a square matrix; got {prior!r}."
+        raise InputError(msg)
+    try:
+        return read[Path(prior).suffix](prior)
+    except ValueError as error:
+        msg = f"{prior} does not hold a matrix of numbers: {error}"
+        raise InputError(msg) from error
+
+
+def certificate_lines(certificate: dict[str, Any] | None, passes: int | None) -> dict[str, str]:
+    """Return a certificate as lines for people."""
+    if certificate is None:
+        return {"certificate": "none: this method minimises nothing that could be bounded"}
+    verdict = "proved within tol" if certificate["converged"] else "not within tol"
+    return {
+        "primal": f"{certificate['primal']:.6g}",
+        "dual": f"{certificate['dual']:.6g}",
+        "relative gap": f"{certificate['relative_gap']:.1e} ({verdict})",
+        "exact oracle calls": f"{certificate['oracle_exact']:.0%}",
+        "passes": str(passes),
+    }

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Format", "Json", "Labels", "ModelFile", "TestData"]
+__all__ = [
+    "AllowUnconverged",
+    "Format",
+    "Json",
+    "Labels",
+    "ModelFile",
+    "ModelOut",
+    "Parameter",
+    "Prior",
+    "TestData",
+]
 
 Labels = Annotated[
     str | None,
@@ -27,3 +37,20 @@ TestData = Annotated[
     str, typer.Argument(help="A data file, or the name of a data set (its test split).", metavar="DATA")
 ]
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by fit.", metavar="MODEL")]
+ModelOut = Annotated[Path | None, typer.Option("--out", "-o", help="The model file to write.", metavar="FILE")]
+Parameter = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", "-p", help="A parameter of the model; may be repeated.", metavar="NAME=VALUE"),
+]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        "--prior",
+        help="Which labels go together: 'labels' for the correlations of the training labels, or a .npy or "
+        ".csv file with a positive semidefinite matrix, one row per label.",
+        metavar="labels|FILE",
+    ),
+]
+AllowUnconverged = Annotated[
+    bool, typer.Option("--allow-unconverged", help="Exit with code 0 also where the fit did not converge.")
+]

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["Step", "console", "facts_table", "fit_progress", "print_json", "status", "steps", "table"]
+__all__ = ["Step", "console", "facts_table", "fit_progress", "path_progress", "print_json", "status", "steps", "table"]
 
 QUIET_SECONDS = 10.0
 
@@ -102,6 +102,28 @@ def fit_progress(what: str, tol: float) -> Iterator[Callback]:
     )
     with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True) as bar:
         yield _moving_bar(bar, what, tol)
+
+
+@contextmanager
+def path_progress(what: str) -> Iterator[Callback]:
+    """Give a callback for a search over many fits: a bar with the time left, or a line every ten seconds."""
+    errors = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn())
+    last = time.monotonic()
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task(what, total=1.0, state="first fit")
+
+        def update(progress: Any) -> None:
+            nonlocal last
+            state = (
+                f"fit {progress.done} of {progress.total}, C = {progress.C:.3g}, about {progress.time_left:.0f} s left"
+            )
+            bar.update(task, completed=progress.done / progress.total, state=state)
+            if not errors.is_terminal and time.monotonic() - last >= QUIET_SECONDS:
+                last = time.monotonic()
+                sys.stderr.write(f"{what}: {state}\n")
+
+        yield update
 
 
 def _moving_bar(bar: Progress, what: str, tol: float) -> Callback:

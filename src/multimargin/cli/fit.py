@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ._options import Format, Json, Labels
+from ._options import AllowUnconverged, Format, Json, Labels, ModelOut, Parameter, Prior
 
 __all__ = ["HELP", "run"]
 
@@ -26,7 +25,7 @@ written too, but the exit code is 1.
 [bold]max metric(Y, s > t)[/bold], on the scores of five folds that the model did not train on; the printed nested
 score, where each fold is decided by the others, is what to expect of new rows. [bold]--calibrate[/bold] fits
 probabilities [bold]p = 1 / (1 + exp(-(a·s + b)))[/bold] likewise. Each of the two trains the model six times, both
-together 36 times; a prior from [bold]--prior labels[/bold] is that of all rows, also in the folds.
+together 36 times; a prior from [bold]--prior labels[/bold] is made anew from the rows of each fold.
 
 Examples:
 
@@ -46,19 +45,6 @@ Source = Annotated[
     typer.Argument(help="A data file, or the name of a data set (its train split).", metavar="DATA"),
 ]
 Model = Annotated[str, typer.Option("--model", help="Name of the model; --list-models shows all.", metavar="NAME")]
-Parameter = Annotated[
-    list[str] | None,
-    typer.Option("--parameter", "-p", help="A parameter of the model; may be repeated.", metavar="NAME=VALUE"),
-]
-Prior = Annotated[
-    str | None,
-    typer.Option(
-        "--prior",
-        help="Which labels go together: 'labels' for the correlations of the training labels, or a .npy or "
-        ".csv file with a positive semidefinite matrix, one row per label.",
-        metavar="labels|FILE",
-    ),
-]
 Tuned = Annotated[
     str | None,
     typer.Option(
@@ -78,10 +64,6 @@ Calibrate = Annotated[
         metavar="sigmoid|isotonic|temperature",
     ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="The model file to write.", metavar="FILE")]
-AllowUnconverged = Annotated[
-    bool, typer.Option("--allow-unconverged", help="Exit with code 0 also where the fit did not converge.")
-]
 ListModels = Annotated[bool, typer.Option("--list-models", help="Show the models and their parameters, and stop.")]
 
 
@@ -93,7 +75,7 @@ def run(
     prior: Prior = None,
     thresholds: Tuned = None,
     calibrate: Calibrate = None,
-    out: Out = None,
+    out: ModelOut = None,
     format: Format = None,
     allow_unconverged: AllowUnconverged = False,
     list_models: ListModels = False,
@@ -144,6 +126,7 @@ def _train(
     from multimargin.persistence import save
 
     from ._data import check_output, data_facts, read_data, reading_notes, shown_name
+    from ._models import read_prior
     from ._output import fit_progress, status
 
     check_output(out)
@@ -151,7 +134,7 @@ def _train(
         data = read_data(source, "train", labels, file_format)
     Y = read_labels(data.Y, names=data.label_names)
     if prior is not None:
-        estimator.set_params(prior=_read_prior(prior, Y))
+        estimator.set_params(prior=read_prior(prior))
     start = time.perf_counter()
     with fit_progress(f"fitting {name}", estimator.get_params().get("tol", 1e-3)) as callback:
         _fit(estimator, whole, data.X, Y, callback)
@@ -173,27 +156,9 @@ def _fit(estimator: Any, whole: Any, X: Any, Y: Any, callback: Any) -> None:
             model.set_params(callback=None)
 
 
-def _read_prior(prior: str, Y: Any) -> Any:
-    import numpy as np
-
-    from multimargin import priors
-    from multimargin.errors import InputError
-
-    if prior == "labels":
-        return priors.from_labels(Y)
-    read = {".npy": partial(np.load, allow_pickle=False), ".csv": partial(np.loadtxt, delimiter=",", ndmin=2)}
-    if Path(prior).suffix not in read:
-        msg = f"A prior is 'labels' or a .npy or .csv file with a square matrix; got {prior!r}."
-        raise InputError(msg)
-    try:
-        return read[Path(prior).suffix](prior)
-    except ValueError as error:
-        msg = f"{prior} does not hold a matrix of numbers: {error}"
-        raise InputError(msg) from error
-
-
 def _show_result(whole: Any, name: str, facts: dict[str, Any], seconds: float, out: Path | None, json: bool) -> None:
     from ._decisions import decision_facts, decision_lines, trained
+    from ._models import certificate_lines
     from ._output import console, facts_table, print_json
 
     estimator, decisions = trained(whole), decision_facts(whole)
@@ -216,7 +181,7 @@ def _show_result(whole: Any, name: str, facts: dict[str, Any], seconds: float, o
     screen = console()
     screen.print(facts_table({**facts, "model": f"{name}, {_settings(estimator)}"}))
     screen.print()
-    lines = {**_certificate_lines(certificate, passes), **decision_lines(decisions)}
+    lines = {**certificate_lines(certificate, passes), **decision_lines(decisions)}
     screen.print(facts_table({**lines, "seconds": f"{seconds:.2f}"}))
     screen.print()
     screen.print(f"model file: {out}" if out else "The model was not kept; give --out FILE to keep it.")
@@ -232,19 +197,6 @@ def _settings(estimator: Any) -> str:
         if key == "C" or repr(value) != repr(defaults[key].default)
     ]
     return " ".join(changed)
-
-
-def _certificate_lines(certificate: dict[str, Any] | None, passes: int | None) -> dict[str, str]:
-    if certificate is None:
-        return {"certificate": "none: this method minimises nothing that could be bounded"}
-    verdict = "proved within tol" if certificate["converged"] else "not within tol"
-    return {
-        "primal": f"{certificate['primal']:.6g}",
-        "dual": f"{certificate['dual']:.6g}",
-        "relative gap": f"{certificate['relative_gap']:.1e} ({verdict})",
-        "exact oracle calls": f"{certificate['oracle_exact']:.0%}",
-        "passes": str(passes),
-    }
 
 
 def _show_models(json: bool) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +21,16 @@ from multimargin.decisions._cells import read_score_matrix
 from multimargin.errors import InputError
 from multimargin.labels import LabelMatrix, read_labels
 
-__all__ = ["as_target", "assembled", "fit_and_score", "read_training_labels", "response_of", "scores_of"]
+__all__ = [
+    "Fold",
+    "as_target",
+    "assembled",
+    "fit_and_score",
+    "quietly",
+    "read_training_labels",
+    "response_of",
+    "scores_of",
+]
 
 CONSTANT = (".*[Cc]onstant predictions", "Label .*is present in all training examples")
 
@@ -36,6 +48,76 @@ def as_target(y: Any, labels: LabelMatrix) -> Any:
     return y if labels.form.kind == "frame" else np.asarray(y)
 
 
+@contextmanager
+def quietly(*more: type[Warning]) -> Iterator[None]:
+    """Leave out of the fits of folds what the last fit, on all rows, says once."""
+    with warnings.catch_warnings():
+        for message in CONSTANT:
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
+        for category in more:
+            warnings.simplefilter("ignore", category)
+        yield
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows to train on and rows to score, taken apart once for however many models.
+
+    Attributes
+    ----------
+    X_train, Y_train, X_test
+    constant : ndarray of shape (n_labels,)
+        Labels of one value in the training rows.
+    params : dict
+        What ``fit`` is given beside X and Y.
+    """
+
+    X_train: Any
+    Y_train: Any
+    X_test: Any
+    n_test: int
+    constant: NDArray[np.bool_]
+    params: dict[str, Any]
+
+    @classmethod
+    def of(cls, X: Any, target: Any, labels: LabelMatrix, train: Any, test: Any, params: dict[str, Any]) -> Fold:
+        """Take rows apart."""
+        return cls(
+            _safe_indexing(X, train),
+            _safe_indexing(target, train),
+            _safe_indexing(X, test),
+            len(test),
+            labels.part(train).constant,
+            _check_method_params(X, params, indices=train),
+        )
+
+    def scores(self, estimator: Any, response_method: str) -> tuple[Any, Any]:
+        """Train; return scores of the test rows, NaN for labels constant in training, and the model."""
+        n_labels, constant = len(self.constant), self.constant
+        scores = np.full((self.n_test, n_labels), np.nan)
+        if constant.all():
+            return scores, estimator
+        kept = np.ones(n_labels, dtype=bool)
+        try:
+            estimator.fit(self.X_train, self.Y_train, **self.params)
+        except ValueError:
+            if not constant.any():
+                raise
+            # some estimators refuse labels that are constant, as rare ones are in some folds
+            kept = ~constant
+            estimator = clone(estimator).fit(self.X_train, _columns(self.Y_train, kept), **self.params)
+        found = scores_of(estimator, self.X_test, response_of(estimator, response_method), int(kept.sum()))
+        if sp.issparse(found):
+            return _mask_stored(found, constant), estimator
+        scores[:, kept] = found
+        # an estimator that names the labels it predicts constant may know more of the others, through a prior
+        named = getattr(estimator, "constant_labels_", None)
+        if named is not None and getattr(estimator, "label_names_", None) is not None:
+            constant = np.isin(np.asarray(estimator.label_names_), np.asarray(named))
+        scores[:, constant] = np.nan
+        return scores, estimator
+
+
 def fit_and_score(
     estimator: Any,
     X: Any,
@@ -47,40 +129,13 @@ def fit_and_score(
     response_method: str,
     progress: str,
 ) -> tuple[Any, Any]:
-    """Scores of the test rows, NaN for labels constant in training, and the model."""
+    """Scores of the test rows by a model of the training rows, and the model."""
     start = perf_counter()
-    n_labels = labels.n_labels
-    constant = labels.part(train).constant
-    scores = np.full((len(test), n_labels), np.nan)
-    X_train, Y_train = _safe_indexing(X, train), _safe_indexing(target, train)
-    fit_params = _check_method_params(X, params, indices=train)
-    if constant.all():
-        return scores, estimator
-    with warnings.catch_warnings():
-        for message in CONSTANT:  # said once, of all rows, by the last fit
-            warnings.filterwarnings("ignore", message=message, category=UserWarning)
-        kept = np.ones(n_labels, dtype=bool)
-        try:
-            estimator.fit(X_train, Y_train, **fit_params)
-        except ValueError:
-            if not constant.any():
-                raise
-            # some estimators refuse labels that are constant, as rare ones are in some folds
-            kept = ~constant
-            estimator = clone(estimator).fit(X_train, _columns(Y_train, kept), **fit_params)
-        X_test = _safe_indexing(X, test)
-        found = scores_of(estimator, X_test, response_of(estimator, response_method), int(kept.sum()))
+    with quietly():
+        found = Fold.of(X, target, labels, train, test, params).scores(estimator, response_method)
     if progress:
         sys.stderr.write(f"{progress} in {perf_counter() - start:.2f} s\n")
-    if sp.issparse(found):
-        return _mask_stored(found, constant), estimator
-    scores[:, kept] = found
-    # an estimator that names the labels it predicts constant may know more of the others, through a prior
-    named = getattr(estimator, "constant_labels_", None)
-    if named is not None and getattr(estimator, "label_names_", None) is not None:
-        constant = np.isin(np.asarray(estimator.label_names_), np.asarray(named))
-    scores[:, constant] = np.nan
-    return scores, estimator
+    return found
 
 
 def _mask_stored(found: sp.csr_array, constant: NDArray[np.bool_]) -> sp.csr_array:

@@ -23,10 +23,10 @@ F_MEASURES = ("macro", "micro", "weighted", "example")
 RULES: dict[str, tuple[str, ...]] = {
     "macro": ("per-label", "offset", "pcut"),
     "weighted": ("per-label", "offset", "pcut"),
-    "micro": ("offset", "per-label", "pcut"),
+    "micro": ("offset", "per-label", "pcut", "decode"),
     "example": ("offset", "at-least-one", "rcut", "decode", "per-label", "pcut"),
     "micro+macro": ("per-label",),
-    "cost": ("decode", "per-label"),
+    "cost": ("decode", "per-label", "seen-sets"),
     "subset": ("decode", "seen-sets"),
     "precision-at-recall": ("per-label",),
     "recall-at-precision": ("per-label",),

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -390,4 +391,5 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 def _whole_target(estimator: Any, y: Any, target: Any) -> Any:
     """Y of all rows for an estimator: as the user gave it, with the names of labels, if the estimator is ours."""
+    estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     return y if isinstance(estimator, MultilabelPredictor | DecisionWrapper) else target

@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 
 TRIED = {"example": ("offset", "at-least-one", "rcut", "decode"), "subset": ("seen-sets", "decode")}
 """Rules of which ``rule="auto"`` takes the best on the scores given."""
+WIDELY_TRIED = {**TRIED, "micro": ("offset", "decode"), "cost": ("decode", "seen-sets")}
+"""Rules of which ``rule="best"`` does: those with at most one number to fit, which cannot be best by fitting most."""
 COMPARE = ("offset", "at-least-one", "rcut", "decode", "seen-sets")
 """Rules that compare labels, and so calibrate their scores first."""
 
@@ -200,7 +202,8 @@ def tune_thresholds(
         in Y the one of largest sum of log-odds. ``"pcut"``: each label as often as in Y. ``"decode"``: the
         best set for the calibrated probabilities of the row. ``"auto"``: ``"per-label"`` for macro and weighted F and
         at a level, ``"offset"`` for micro F, ``"decode"`` for costs, and for the example F and the subset accuracy the
-        best rule on these rows.
+        best rule on these rows. ``"best"``: the same, and the best rule on these rows for micro F (``"offset"`` or
+        ``"decode"`` for the example F) and costs (``"decode"`` or ``"seen-sets"``), too.
     beta : float, default=1.0
         For the scorings that end in ``-fbeta``: recall counts beta times as much as precision.
     shrinkage : float, default=30.0
@@ -245,7 +248,7 @@ def tune_thresholds(
 
 def check_rule(scoring: Scoring, rule: Any, shrinkage: Any) -> None:
     """Refuse a rule that does not serve a scoring, before any work."""
-    rules = ("auto", *RULES[scoring.kind])
+    rules = ("auto", "best", *RULES[scoring.kind])
     if rule not in rules:
         msg = f"rule must be one of {', '.join(map(repr, rules))} for scoring {scoring.name!r}; got {rule!r}."
         raise InputError(msg)
@@ -256,11 +259,12 @@ def check_rule(scoring: Scoring, rule: Any, shrinkage: Any) -> None:
 
 def tune(cells: Cells, scoring: Scoring, rule: str, shrinkage: float, from_probabilities: bool = False) -> Thresholds:
     """Find the rule for cells that have been checked."""
-    if rule == "auto" and scoring.kind in TRIED:
+    several = {"auto": TRIED, "best": WIDELY_TRIED}.get(rule, {}).get(scoring.kind)
+    if several is not None:
         calibration = fit_calibration(cells, from_probabilities=from_probabilities)
-        tried = [_tuned(cells, scoring, name, shrinkage, calibration) for name in TRIED[scoring.kind]]
-        return max(tried, key=lambda found: found.score)
-    rule = RULES[scoring.kind][0] if rule == "auto" else rule
+        tried = [_tuned(cells, scoring, name, shrinkage, calibration) for name in several]
+        return (min if scoring.smaller_is_better else max)(tried, key=lambda found: found.score)
+    rule = RULES[scoring.kind][0] if rule in ("auto", "best") else rule
     compares = rule in COMPARE or (rule == "per-label" and scoring.kind == "example")
     lines = fit_calibration(cells, from_probabilities=from_probabilities) if compares else None
     return _tuned(cells, scoring, rule, shrinkage, lines)
@@ -303,7 +307,7 @@ def _from_cuts(cells: Cells, scoring: Scoring, found: Thresholds, shrinkage: flo
 
 
 def _from_odds(cells: Cells, scoring: Scoring, found: Thresholds, calibration: Calibration) -> Thresholds:
-    if scoring.costs is not None or (scoring.kind == "subset" and found.rule == "decode"):
+    if found.rule == "decode" and scoring.kind in ("cost", "subset"):
         ratio = 1.0 if scoring.costs is None else scoring.costs[0] / scoring.costs[1]
         values = calibration.threshold(np.log(ratio))
         return replace(found, values=values, best=values)
@@ -320,7 +324,7 @@ def _from_odds(cells: Cells, scoring: Scoring, found: Thresholds, calibration: C
         return replace(found, size=rows.best_size(comparable, scoring))
     if found.rule == "decode":
         return found
-    if scoring.kind == "micro":
+    if scoring.kind == "micro" and found.rule == "offset":
         offset = float(per_label(find_cuts(comparable.pooled()), scoring)[0][0])
     else:
         offset = rows.best_offset(comparable, scoring, found.rule == "at-least-one")

@@ -18,6 +18,7 @@ from multimargin.decisions._cells import Cells
 from multimargin.decisions._cuts import Cuts, find_cuts, label_objective
 from multimargin.decisions._held_out import as_target, read_training_labels, response_of
 from multimargin.decisions._lines import Calibration
+from multimargin.decisions._nested import nested_predictions
 from multimargin.decisions._scoring import Scoring, read_scoring
 from multimargin.decisions._stored import any_number, thresholds_rule
 from multimargin.decisions._wrapper import DecisionWrapper, _whole_target
@@ -218,20 +219,10 @@ class ThresholdTuner(DecisionWrapper):
 
     def _nested(self, cells: Cells, scoring: Scoring, part_of_row: NDArray[np.int64], probabilities: bool) -> float:
         """Decide each part by a rule tuned on the others, without training again."""
-        parts = [part for part in np.unique(part_of_row) if part >= 0]
-        if len(parts) < 2:
+        if len(np.unique(part_of_row[part_of_row >= 0])) < 2:
             return float("nan")
-        predicted = sp.lil_array(cells.shape, dtype=bool).tocsr()
-        for part in parts:
-            inside = part_of_row == part
-            found = tune(cells.only(~inside & (part_of_row >= 0)), scoring, self.rule, self.shrinkage, probabilities)
-            guess = found.cells(cells.scores[inside])
-            rows_of = np.flatnonzero(inside)
-            spread = sp.csr_array(
-                (np.ones(guess.nnz, dtype=np.int8), (rows_of[_row_of(guess)], guess.indices)), shape=cells.shape
-            )
-            predicted = predicted + spread
-        return scoring.value(cells, sp.csr_array(predicted.astype(bool)))
+        predicted, _ = nested_predictions(cells, scoring, self.rule, self.shrinkage, part_of_row, probabilities)
+        return scoring.value(cells, predicted)
 
     def _say(self, scoring: Scoring) -> None:
         if self.verbose:
@@ -351,10 +342,6 @@ class FixedThresholds(DecisionWrapper):
         scores = rows.filled(scores)
         with np.errstate(invalid="ignore"):
             return np.where(scores == -np.inf, -np.inf, scores - self.thresholds_)
-
-
-def _row_of(cells: sp.csr_array) -> NDArray[np.int64]:
-    return np.repeat(np.arange(cells.shape[0]), np.diff(cells.indptr))
 
 
 def _results(cuts: Cuts, scoring: Scoring) -> dict[str, list[Floats]]:

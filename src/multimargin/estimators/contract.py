@@ -38,6 +38,7 @@ __all__ = [
     "Interval",
     "LinearModel",
     "Model",
+    "Monitor",
     "MultilabelClassifier",
     "MultilabelPredictor",
     "Problem",
@@ -215,7 +216,7 @@ class MultilabelClassifier(MultilabelPredictor):
         if labels.missing is not None and labels.missing.nnz == labels.n_samples * labels.n_labels:
             msg = "Y holds no known label at all: every cell is NaN. Give at least one known cell."
             raise InputError(msg)
-        prior = self._checked_prior(labels)
+        prior = self._checked_prior(labels, y, reset=reset)
         constant = self._constant_labels(labels, prior)
         costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant)
         if costs.cells is not None and not self._weighs_cells:
@@ -308,8 +309,8 @@ class MultilabelClassifier(MultilabelPredictor):
         """Value s of the feature that is 1 for every row but for its scale; 0 without an intercept."""
         return float(self.intercept_scaling) if self.fit_intercept else 0.0
 
-    def _checked_prior(self, labels: LabelMatrix) -> Any:
-        """Return the prior on label correlations, for estimators that have one."""
+    def _checked_prior(self, labels: LabelMatrix, y: Any, *, reset: bool) -> Any:
+        """Return the prior on label correlations, for estimators that have one; as it was used, unless ``reset``."""
         return None
 
     def _constant_labels(self, labels: LabelMatrix, prior: Any) -> NDArray[np.bool_]:

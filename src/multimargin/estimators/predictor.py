@@ -175,6 +175,10 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         msg = f"{type(self).__name__} has no _scores(X), which returns an array of shape (n_samples, n_labels)."
         raise TypeError(msg)
 
+    def _stored_parameters(self) -> dict[str, Any]:
+        """Parameters as model files hold them."""
+        return dict(self.get_params(deep=False))
+
     def _fitted_rules(self) -> dict[str, Rule]:
         """Rules of the fitted attributes, to which model files are held (multimargin.fitted_rules)."""
         column = getattr(getattr(self, "label_form_", None), "kind", None) == "column"

@@ -332,7 +332,7 @@ def _support(model: KernelM3L, row: Any, column: int) -> SupportContributions:
 
 def _through_prior(model: Any, scores: NDArray[np.float64], column: int) -> dict[str, Any]:
     """Return the label's own evidence and what it borrows, if the model has a prior."""
-    prior = check_prior(getattr(model, "prior", None), model.label_names_)
+    prior = check_prior(getattr(model, "prior_", None), model.label_names_)
     firm = np.isin(model.label_names_, model.constant_labels_)
     if prior is None or firm[column]:
         return {}

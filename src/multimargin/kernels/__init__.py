@@ -1,7 +1,7 @@
 """Kernels of the inputs: their values, what makes one unfit, Gram matrices and their factors."""
 
 from .blas import one_blas_thread
-from .checks import check_kernel, largest_value
+from .checks import check_kernel, largest_value, self_values
 from .factor import gram_factor
 from .gram import BLOCK_BYTES, for_blocks, gram_matrix, gram_rows
 from .values import KERNELS, POSITIVE_DATA, Kernel, make_kernel, resolve_gamma
@@ -20,4 +20,5 @@ __all__ = [
     "make_kernel",
     "one_blas_thread",
     "resolve_gamma",
+    "self_values",
 ]

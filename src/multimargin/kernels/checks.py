@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multimargin.errors import InputError
 
 from .values import POSITIVE_DATA, check_not_negative, make_kernel, squared_norms
 
-__all__ = ["check_kernel", "largest_value"]
+__all__ = ["check_kernel", "largest_value", "self_values"]
 
 SAMPLE_ROWS = 256
 LARGEST = 1e100  # squares of kernel values stay far from the ends of the range of double precision
@@ -40,20 +41,25 @@ def check_kernel(kernel: Any, X: Any, gamma: float, degree: float, coef0: float,
 
 
 def largest_value(kernel: Any, X: Any, gamma: float, degree: float, coef0: float) -> float:
-    """Largest absolute value of the kernel between a row and itself; for a function, on some of the rows."""
+    """Bound of the kernel's values between rows; for a function, the largest between some rows and themselves."""
+    return float(np.abs(self_values(kernel, X, gamma, degree, abs(coef0))).max(initial=0.0))
+
+
+def self_values(kernel: Any, X: Any, gamma: float, degree: float, coef0: float) -> NDArray[np.float64]:
+    """Values of the kernel between each row and itself; for a function, of some of the rows."""
     if kernel == "precomputed":
-        return float(np.abs(X.diagonal()).max(initial=0.0))
+        return np.asarray(X.diagonal(), dtype=np.float64)
     if kernel in ("linear", "poly"):
-        largest = float(squared_norms(X).max(initial=0.0))
+        squares = squared_norms(X)
         with np.errstate(over="ignore"):
-            return largest if kernel == "linear" else float(np.power(gamma * largest + abs(coef0), float(degree)))
+            return squares if kernel == "linear" else np.power(gamma * squares + coef0, float(degree))
     if kernel == "additive_chi2":
-        return float(np.asarray(X.sum(axis=1)).max(initial=0.0))
+        return np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
     if not callable(kernel):
-        return 1.0
+        return np.ones(1)
     sample = X[: min(X.shape[0], SAMPLE_ROWS)]
     K = make_kernel(kernel, sample, np.float64, gamma, degree, coef0)
-    return float(np.abs(np.diag(K.values(K.prepare(sample)))).max(initial=0.0))
+    return np.asarray(np.diag(K.values(K.prepare(sample))), dtype=np.float64)
 
 
 def _check_sample(kernel: Any, X: Any, gamma: float, degree: float, coef0: float, seed: int) -> None:

@@ -8,6 +8,7 @@ Needs matplotlib, ``pip install "multimargin[plots]"``; label graphs also networ
 ``pip install "multimargin[graphs]"``.
 """
 
+from .c_path import CPathDisplay
 from .clique_path import CliquePathDisplay
 from .convergence import ConvergenceDisplay
 from .label_counts import LabelCountsDisplay
@@ -17,6 +18,7 @@ from .prior import PriorDisplay, similarity_order
 from .reliability import ReliabilityDisplay
 
 __all__ = [
+    "CPathDisplay",
     "CliquePathDisplay",
     "ConvergenceDisplay",
     "LabelCountsDisplay",

@@ -53,10 +53,15 @@ class PriorDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
-        """Draw the prior an estimator was given, under the names of its labels once it is fitted."""
+        """Draw the prior of an estimator; once it is fitted, the one it used, under the names of its labels."""
         require(estimator, ("prior",), "Give prior= to the estimator: without one its labels are not tied.")
-        names = None if hasattr(estimator.prior, "columns") else getattr(estimator, "label_names_", None)
-        return cls.from_matrix(estimator.prior, names, ax=ax)
+        used = getattr(estimator, "prior_", None)
+        if used is not None:
+            return cls.from_matrix(used, estimator.label_names_, ax=ax)
+        if isinstance(estimator.prior, str) or callable(estimator.prior):
+            msg = f"prior={estimator.prior!r} is a recipe: there is no prior to draw before fit. Call fit first."
+            raise InputError(msg)
+        return cls.from_matrix(estimator.prior, ax=ax)
 
     @classmethod
     def from_matrix(cls, R: Any, label_names: Sequence[Any] | None = None, *, ax: Axes | None = None) -> Self:

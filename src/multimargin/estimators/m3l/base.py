@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from multimargin.estimators.contract import MultilabelClassifier, Problem, StrOptions, WarmStart
+from multimargin.estimators.contract import Model, Monitor, MultilabelClassifier, Problem, StrOptions, WarmStart
 from multimargin.estimators.m3l.losses import LOSSES
+from multimargin.fitted_rules import Rule, Sizes, array_of, expect
 from multimargin.labels import LabelMatrix
-from multimargin.priors import LowRankPrior, check_prior
+from multimargin.priors import LowRankPrior, check_prior, made_prior
 from multimargin.priors._forms import components
 
 __all__ = ["M3L", "M3LTask", "Prior"]
@@ -32,9 +33,10 @@ class M3L(MultilabelClassifier):
 
     Parameters
     ----------
-    prior : None, array of shape (n_labels, n_labels), DataFrame or LowRankPrior, default=None
+    prior : None, array of shape (n_labels, n_labels), DataFrame, LowRankPrior, "labels" or callable, default=None
         R, symmetric and positive semidefinite, possibly singular; see :mod:`multimargin.priors`. A DataFrame is aligned
-        by label names.
+        by label names. ``"labels"`` and functions of Y, such as ``partial(priors.from_labels, shrinkage=0.3)``, are
+        recipes: R is made inside ``fit`` from the labels of its rows alone, so that a search over folds does not leak.
     class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
@@ -46,10 +48,13 @@ class M3L(MultilabelClassifier):
         Labels that are predicted constant: those with a single value in training, or never observed, which the prior
         ties to no label of which something is known. Others of that kind stay in the problem and are predicted through
         the prior.
+    prior_ : None, ndarray of shape (n_labels, n_labels) or LowRankPrior
+        R as it was used.
     """
 
     prior: Any
     loss: str
+    prior_: Prior
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,
@@ -57,8 +62,8 @@ class M3L(MultilabelClassifier):
         "loss": [StrOptions(set(LOSSES))],
     }
 
-    def _checked_prior(self, labels: LabelMatrix) -> Prior:
-        return check_prior(self.prior, labels.names)
+    def _checked_prior(self, labels: LabelMatrix, y: Any, *, reset: bool) -> Prior:
+        return check_prior(made_prior(self.prior, y) if reset else self.prior_, labels.names)
 
     def _constant_labels(self, labels: LabelMatrix, prior: Prior) -> NDArray[np.bool_]:
         """Labels of one value, unless the prior ties them to others of which something is known."""
@@ -75,8 +80,28 @@ class M3L(MultilabelClassifier):
         loss.check(problem)
         return M3LTask(problem, loss.targets(problem))
 
+    def _attributes(self, problem: Problem, model: Model, monitor: Monitor) -> dict[str, Any]:
+        return {**super()._attributes(problem, model, monitor), "prior_": problem.prior}
+
+    def _stored_parameters(self) -> dict[str, Any]:
+        """Parameters for a model file, which holds no function: the prior that it made takes its place."""
+        parameters = super()._stored_parameters()
+        return {**parameters, "prior": self.prior_} if callable(self.prior) and hasattr(self, "prior_") else parameters
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        return {**super()._fitted_rules(), "prior_": _prior_rule}
+
     def _start(self, last: WarmStart | None, dtype: Any) -> NDArray[Any] | None:
         """Dual variables of the last fit; the ones at their bound move with it when C changes."""
         if last is None:
             return None
         return np.ascontiguousarray(last.state["beta"] * (self.C / last.C), dtype=dtype)
+
+
+def _prior_rule(value: Any, sizes: Sizes) -> None:
+    if isinstance(value, LowRankPrior):
+        array_of("labels rank")(value.factor, sizes)
+        array_of("labels", 0.0)(value.diagonal, sizes)
+    elif value is not None:
+        array_of("labels labels")(value, sizes)
+        expect(bool((value == value.T).all()), "must be symmetric")

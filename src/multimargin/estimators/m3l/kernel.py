@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin import _core
+from multimargin._rows import fingerprint
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import (
@@ -60,6 +61,14 @@ class KernelTask(M3LTask):
 
     gamma: float
     dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class KeptGram:
+    """The Gram matrix of a fit, for a warm start on the same rows with the same kernel."""
+
+    key: tuple[Any, ...]
+    matrix: NDArray[Any]
 
 
 class KernelM3L(M3L):
@@ -145,6 +154,8 @@ class KernelM3L(M3L):
 
     Notes
     -----
+    ``warm_start=True`` keeps the Gram matrix, too: a path over C computes it once.
+
     Memory: ``cache_size``, X, four to eight numbers per row and label, and room to work on blocks of rows (with 30,000
     rows, 70 to 170 MiB). Prediction takes kernel values in blocks of at most 32 MiB per thread. The authors' C is half
     of ours.
@@ -255,9 +266,11 @@ class KernelM3L(M3L):
 
     def _solve(self, task: KernelTask, last: WarmStart | None, monitor: Monitor) -> Model:
         dtype, tol, passes = task.dtype, float(self.tol), 0
-        start = self._start(last, dtype)
+        start, gram = self._start(last, dtype), None if last is None else last.state["gram"]
         for _ in range(MOST_ATTEMPTS):
-            found = self._run(task, dtype, start, self._limits(task.problem, monitor, tol=tol, passes=passes))
+            gram = self._gram(task, dtype, gram)
+            limits = self._limits(task.problem, monitor, tol=tol, passes=passes)
+            found = self._run(task, dtype, start, limits, gram)
             passes, status = found.result.passes, found.result.status
             if status != Status.imprecise or passes >= self.max_iter:
                 fitted, bounds = self._certified(task, found, dtype)
@@ -267,21 +280,38 @@ class KernelM3L(M3L):
             start = np.ascontiguousarray(found.dual_beta, dtype=np.float64)
             tol = tol if dtype == np.float32 else 0.5 * tol
             dtype = np.dtype(np.float64)
-        return Model(fitted, bounds, passes, status, {"beta": found.dual_beta})
+        return Model(fitted, bounds, passes, status, {"beta": found.dual_beta, "gram": gram})
+
+    def _gram(self, task: KernelTask, dtype: np.dtype[Any], last: KeptGram | None) -> KeptGram | None:
+        """Gram matrix in this precision, if it fits: that of the last fit if nothing it is made of has changed."""
+        problem = task.problem
+        if self._cached_rows(problem, dtype) < problem.X.shape[0]:
+            return None
+        of_rows = fingerprint(problem.X) if self.warm_start else ()
+        key = (of_rows, self.kernel, task.gamma, self.degree, self.coef0, dtype)
+        if last is not None and last.key == key:
+            return last
+        kernel = make_kernel(self.kernel, problem.X, dtype, task.gamma, self.degree, self.coef0)
+        return KeptGram(key, gram_matrix(kernel, problem.X, problem.n_jobs))
 
     def _run(
-        self, task: KernelTask, dtype: np.dtype[Any], start: NDArray[Any] | None, limits: _core.Limits
+        self,
+        task: KernelTask,
+        dtype: np.dtype[Any],
+        start: NDArray[Any] | None,
+        limits: _core.Limits,
+        gram: KeptGram | None,
     ) -> _core.KernelM3LFit:
         """Run rounds in one precision."""
-        problem = task.problem
-        kernel = make_kernel(self.kernel, problem.X, dtype, task.gamma, self.degree, self.coef0)
-        capacity = self._cached_rows(problem, dtype)
-        gram = gram_matrix(kernel, problem.X, problem.n_jobs) if capacity >= problem.X.shape[0] else None
+        problem, compute = task.problem, None
+        if gram is None:
+            kernel = make_kernel(self.kernel, problem.X, dtype, task.gamma, self.degree, self.coef0)
+            compute = gram_rows(kernel, problem.X, problem.n_jobs)
         fit = _core.fit_kernel_m3l_float32 if dtype == np.float32 else _core.fit_kernel_m3l_float64
         return fit(
-            gram=gram,
-            compute=None if gram is not None else gram_rows(kernel, problem.X, problem.n_jobs),
-            capacity=capacity,
+            gram=None if gram is None else gram.matrix,
+            compute=compute,
+            capacity=self._cached_rows(problem, dtype),
             labels=problem.cells,
             factor=_factor(problem.prior, dtype),
             targets=task.targets,
