@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PolynomialFeatures
 
 from multimargin import CliqueClassifier, KernelM3L, LinearM3L, load, save
 from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner, tune_thresholds
@@ -153,7 +153,7 @@ def test_a_fitted_estimator_and_its_thresholds_are_kept(tmp_path: Path) -> None:
     ("model", "subject"),
     [
         (ThresholdTuner(OneVsRestClassifier(LogisticRegression()), cv=2), "ThresholdTuner.estimator is a OneVsRest"),
-        (LabelCalibrator(make_pipeline(StandardScaler(), BASE), cv=2), "LabelCalibrator.estimator is a Pipeline"),
+        (LabelCalibrator(make_pipeline(PolynomialFeatures(), BASE), cv=2), "The step 'polynomialfeatures'"),
         (ThresholdTuner(BASE, cv=KFold(2)), "ThresholdTuner.cv is a KFold"),
     ],
     ids=["scikit-learn", "pipeline", "splitter"],

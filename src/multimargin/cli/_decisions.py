@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from multimargin.errors import InputError
+from multimargin.fitted_rules import last_step
 
 __all__ = ["check_decisions", "decision_facts", "decision_lines", "trained", "wrapped"]
 
@@ -67,11 +68,12 @@ def _scoring(text: str) -> dict[str, Any]:
 
 
 def trained(model: Any) -> Any:
-    """Return the model inside thresholds and calibration: the one with a certificate."""
+    """Return the model inside pipelines, thresholds and calibration: the one with a certificate."""
     from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner
 
+    model = last_step(model)
     while isinstance(model, FixedThresholds | LabelCalibrator | ThresholdTuner):
-        model = model.estimator_
+        model = last_step(model.estimator_)
     return model
 
 
@@ -80,6 +82,7 @@ def decision_facts(model: Any) -> dict[str, Any]:
     from multimargin.decisions import LabelCalibrator, ThresholdTuner
 
     facts: dict[str, Any] = {}
+    model = last_step(model)
     while hasattr(model, "estimator_"):
         if isinstance(model, ThresholdTuner):
             facts["thresholds"] = {
@@ -94,7 +97,7 @@ def decision_facts(model: Any) -> dict[str, Any]:
             names = ("log_loss", "base_log_loss", "brier", "ece")
             found = {name: getattr(model, f"{name}_", None) for name in names}
             facts["calibration"] = {"method": model.method, **found}
-        model = model.estimator_
+        model = last_step(model.estimator_)
     return facts
 
 
