@@ -28,7 +28,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.feature_selection import SelectKBest, VarianceThreshold, chi2
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
 from multimargin import (
     CalibratedSeparationClassifier,
@@ -48,6 +56,7 @@ from multimargin import (
 from multimargin.baselines import OutputKernelLeastSquares, RankSVM
 from multimargin.decisions import FixedThresholds
 from multimargin.errors import InputError, ModelFileError
+from multimargin.fitted_rules import last_step
 from multimargin.label_kernels import Cosine
 from multimargin.persistence import ALIGNMENT, FORMAT_VERSION, PREFIX, SIGNATURE, _digest
 
@@ -56,9 +65,11 @@ PATIENCE = 60  # seconds for one file, on a busy machine
 NUMBERS = [0, 1, -1, 2, 3, 4, 5, 7, 63, 64, 255, 2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**64, 10**30, 0.5, -0.0, 1e-320]
 NUMBERS += [1e100, 1e200, 1e308, -1e308, {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}]
 TEXTS = ["", "linear", "rbf", "poly", "chi2", "precomputed", "sparse", "array", "column", "sets", "frame", "preimage"]
+TEXTS += ["passthrough", "pandas", "chi2", "f_classif", "char_wb", "filename", "(a+)+$", "StandardScaler", "float32"]
 TEXTS += ["dap", "exhaustive", "mplp", "eval", "csr_array", "dok_matrix", "object", "S999999999", "O", "<f2", "\ud800"]
 DTYPES = ["<f8", "<f4", "<f2", "<f16", "|b1", "|i1", "|u1", "<i2", "<i4", "<i8", "<u8", "|S1", "|S999999999", "<U1"]
 DTYPES += ["|O", "<c16", "<M8[s]", "V8", ">f8", "=f8", "f8,f8", "<U999999999", "|S0", ""]
+OF_OTHER_ROWS = ("Input X contains", "Negative values in data", "contains negative values")
 PATTERNS = [b"\xff", b"\x00", b"\x02", b"\x7f\xf0", b"\x80", struct.pack("<d", 1e300), struct.pack("<i", -5)]
 
 
@@ -110,10 +121,42 @@ def small_models() -> list[Any]:
         (FixedThresholds(LinearM3L(), [0.0, np.inf, -np.inf, 0.5]), X, sp.csr_array(Y)),
         (ZeroShotClassifier(signatures=signatures), X, animals),
         (ZeroShotClassifier(KernelM3L(), pd.DataFrame(signatures).T, rule="dap", candidates="all"), X, animals),
+        *pipelines(X, Y, sets, table, animals, signatures),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [model.fit(X, y) for model, X, y in fits] + [LinearM3L()]
+        return [clone(model).fit(X, y) for model, X, y in fits] + [LinearM3L()]
+
+
+def pipelines(X: Any, Y: Any, sets: Any, table: Any, animals: Any, signatures: Any) -> list[tuple[Any, Any, Any]]:
+    """Return pipelines of every known step, and wrappers around them, with what to fit them on."""
+    linear, texts = LinearM3L(random_state=0), documents()
+    tfidf = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), linear)
+    scaled = make_pipeline(StandardScaler(), linear)
+    gaps = np.where(np.arange(X.size).reshape(X.shape) % 5, X, np.nan)
+    named = make_pipeline(MinMaxScaler(), PCA(2, whiten=True), linear).set_output(transform="pandas")
+    return [
+        (scaled, X, sets),
+        (make_pipeline(RobustScaler(), MaxAbsScaler(), Normalizer(), KernelM3L()), X.astype(np.float32), Y),
+        (make_pipeline(SelectKBest(chi2, k=2), VarianceThreshold(), linear), sp.csr_array(X), Y),
+        (make_pipeline(SimpleImputer(), RBFSampler(n_components=5, random_state=0), linear), gaps, Y),
+        (make_pipeline(Nystroem(n_components=4, random_state=0), TruncatedSVD(2), linear), sp.csr_matrix(X), Y),
+        (make_pipeline(Nystroem("chi2", n_components=4, random_state=0), linear), X, Y),
+        (named, table, pd.DataFrame(Y, columns=list("wxyz"))),
+        (tfidf, texts, sets),
+        (make_pipeline(CountVectorizer(analyzer="char"), TfidfTransformer(), "passthrough", RankSVM()), texts, Y),
+        (make_pipeline(HashingVectorizer(n_features=16), linear), texts, Y),
+        (ThresholdTuner(scaled, cv=2), X, sets),
+        (ThresholdTuner(LabelCalibrator(tfidf, cv=2), scoring="micro-f1", cv=2), texts, sets),
+        (make_pipeline(Normalizer(), FixedThresholds(scaled, 0.5)), X, Y),
+        (ZeroShotClassifier(scaled, signatures), X, animals),
+    ]
+
+
+def documents() -> list[str]:
+    """Return texts for the rows."""
+    rng = np.random.default_rng(1)
+    return [" ".join(rng.choice(["sea", "sun", "snow", "ice", "Straße"], size=6)) for _ in range(N_ROWS)]
 
 
 def written(model: Any) -> bytes:
@@ -255,21 +298,24 @@ def outcome(path: Path) -> str:
         model = load(path)
     except ModelFileError:
         return "refused"
-    X, _ = training_rows()
-    n_features = getattr(model, "n_features_in_", N_FEATURES)
+    X: Any = training_rows()[0]
+    n_features = getattr(model, "n_features_in_", None)
     X = X @ X.T if n_features == N_ROWS else X
+    if n_features is None and hasattr(last_step(model), "classes_"):  # of a pipeline whose rows are texts
+        X = documents()
     answers = []
     for method in ("predict", "decision_function", "predict_sets", "threshold_function", "predict_proba"):
         try:
             answers.append(getattr(model, method)(X) if hasattr(model, method) else None)
         except (InputError, NotFittedError):
             answers.append(None)
-        except ValueError as error:  # of scikit-learn: a sound model of another number of features
-            if f"is expecting {n_features} features" not in str(error):
+        except ValueError as error:  # of scikit-learn: a sound model of other rows, or steps that leave the range
+            if not any(text in str(error) for text in (f"expecting {n_features} features", *OF_OTHER_ROWS)):
                 raise
     scores = answers[1] if len(answers) > 1 else None
-    impossible = getattr(model, "rule", None) == "dap"  # where a category of probability 0 has the score -inf
-    thresholds = isinstance(model, ThresholdTuner | FixedThresholds)  # of which some are infinite
+    decides = last_step(model)
+    impossible = getattr(decides, "rule", None) == "dap"  # where a category of probability 0 has the score -inf
+    thresholds = isinstance(decides, ThresholdTuner | FixedThresholds)  # of which some are infinite
     if scores is not None and not np.all(
         np.isfinite(scores) | (impossible & (scores == -np.inf)) | (thresholds & np.isinf(scores))
     ):

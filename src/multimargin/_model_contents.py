@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping, Set
 from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
 from .errors import ModelFileError
-from .fitted_rules import LARGEST, BrokenRuleError, Sizes, declared, is_real
+from .fitted_rules import LARGEST, BrokenRuleError, Rule, Sizes, declared, is_real
 
-__all__ = ["fitted_attributes", "make_model"]
+__all__ = ["check_fitted", "check_parameters", "contents", "make_model"]
 
 MOST_JOBS = 4096
 
 
-def fitted_attributes(model: Any) -> dict[str, Any]:
-    """Return the fitted attributes that the class of a model lists, with the parameters it has."""
+def contents(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters of a model, and the fitted attributes that its class lists with these parameters."""
+    stored = getattr(model, "_stored_parameters", None)
+    parameters = model.get_params(deep=False) if stored is None else stored()
+    if "callback" in parameters:
+        parameters["callback"] = None
     known = declared(type(model)) | model._fitted_rules()
-    return {name: vars(model)[name] for name in sorted(known) if name in vars(model)}
+    return parameters, {name: vars(model)[name] for name in sorted(known) if name in vars(model)}
 
 
 def make_model(cls: type[BaseEstimator], parameters: dict[str, Any], fitted: dict[str, Any]) -> BaseEstimator:
     """Make a model; raise ModelFileError unless parameters and fitted attributes are as the class makes them."""
+    if parameters.get("callback") is not None:
+        msg = "it names a callback, which model files never hold."
+        raise ModelFileError(msg)
     model: Any = cls(**parameters)
-    _check_parameters(model)
+    check_parameters(model)
     if not fitted:
         return model
     vars(model).update(fitted)
     listed = model._fitted_rules()
     rules = {**listed, **{name: rule for name, rule in declared(cls).items() if name not in listed}}
-    unknown, missing = fitted.keys() - rules.keys(), listed.keys() - fitted.keys() - model._optional_attributes
+    check_fitted(cls, fitted, rules, listed.keys() - model._optional_attributes)
+    return model
+
+
+def check_fitted(cls: type, fitted: dict[str, Any], rules: Mapping[str, Rule], required: Set[str]) -> None:
+    """Refuse attributes that are not listed, are missing, or break a rule."""
+    unknown, missing = fitted.keys() - rules.keys(), required - fitted.keys()
     for names, what in ((unknown, "has no fitted attribute"), (missing, "needs the missing attribute")):
         if names:
             msg = f"{cls.__name__} with these parameters {what} {min(names)!r}. Fit and save the model again."
@@ -43,10 +57,10 @@ def make_model(cls: type[BaseEstimator], parameters: dict[str, Any], fitted: dic
             except (BrokenRuleError, TypeError, ValueError, OverflowError) as error:
                 msg = f"{name} of {cls.__name__} {error}. Fit and save the model again."
                 raise ModelFileError(msg) from error
-    return model
 
 
-def _check_parameters(model: BaseEstimator) -> None:
+def check_parameters(model: BaseEstimator, functions: Container[str] = ("callback", "label_kernel")) -> None:
+    """Refuse parameters that the class would refuse in ``fit``, and functions but for these."""
     own, constraints = type(model).__name__, getattr(model, "_parameter_constraints", {})
     try:
         if constraints:
@@ -54,7 +68,7 @@ def _check_parameters(model: BaseEstimator) -> None:
     except (TypeError, ValueError) as error:
         raise ModelFileError(str(error)) from error
     for name, value in model.get_params(deep=False).items():
-        if callable(value) and name not in ("callback", "label_kernel"):
+        if callable(value) and name not in functions:
             msg = f"The parameter {name} of {own} is a function, which model files never hold."
             raise ModelFileError(msg)
         bounded = isinstance(constraints.get(name), list) and any(isinstance(c, Interval) for c in constraints[name])

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
 
 __all__ = [
     "BrokenRuleError",
@@ -28,6 +29,7 @@ __all__ = [
     "expect",
     "feature_names",
     "is_real",
+    "last_step",
     "names",
     "number",
 ]
@@ -154,6 +156,13 @@ def _is_of(value: Any, hint: Any) -> bool:
 def is_real(value: Any) -> bool:
     """Whether a value is a number, and not a truth value."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def last_step(model: Any) -> Any:
+    """Return the model at the end of a pipeline, or the model itself."""
+    while isinstance(model, Pipeline) and len(model.steps):
+        model = model.steps[-1][1]
+    return model
 
 
 def _array(value: Any, sizes: Sizes) -> None:

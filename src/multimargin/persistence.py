@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from . import __version__
-from ._model_contents import fitted_attributes, make_model
+from . import __version__, _model_contents, pipelines
 from .errors import ModelFileError
 
 __all__ = ["load", "load_with_notes", "save"]
@@ -87,7 +87,18 @@ def storable_classes() -> dict[str, type]:
     parameters = (LowRankPrior, LabelFrequencies, Polynomial, Cosine, ExpMinusOne, Jaccard)
     models = [cls for cls in (*REGISTRY.values(), *BASELINES.values()) if cls._storable]
     wrappers = (ZeroShotClassifier, ThresholdTuner, FixedThresholds, LabelCalibrator, CPath, TunedM3L)
-    return {cls.__name__: cls for cls in (*models, *wrappers, *results, *parameters)}
+    ours = {cls.__name__: cls for cls in (*models, *wrappers, *results, *parameters)}
+    return ours | pipelines.CLASSES
+
+
+def _is_model(cls: type) -> bool:
+    """Whether a file may be of an object of this class: it predicts."""
+    return issubclass(cls, BaseEstimator) and cls not in pipelines.REGISTRY
+
+
+def _room_of(cls: type) -> Any:
+    """Return the module that knows what a file holds of an estimator of this class."""
+    return pipelines if pipelines.CLASSES.get(cls.__name__) is cls else _model_contents
 
 
 def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> None:
@@ -98,10 +109,12 @@ def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> 
 
     Parameters
     ----------
-    model : estimator of multimargin
+    model : estimator of multimargin, or Pipeline that ends in one
         Fitted or not. Its constructor parameters and the fitted attributes of its class are stored; `callback` is
         stored as None, a function that made a prior as that prior, and everything else, such as the warm start, is left
-        out.
+        out. Of scikit-learn's steps, scalers, text vectorizers, `SimpleImputer`, `SelectKBest`, `VarianceThreshold`,
+        `Nystroem`, `RBFSampler`, `TruncatedSVD` and `PCA` are known, alone in a pipeline or with it inside a wrapper;
+        an error names them all.
     path : str or path
         The file to write or replace.
     notes : dict, optional
@@ -130,9 +143,10 @@ def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> 
 def load(path: PathLike) -> Any:
     """Read a model written by `save`.
 
-    Nothing in the file is executed: it can only name classes of this library and give them plain data, each array
-    once. Parameters and fitted attributes are checked against what the class makes itself, so that a forged file is
-    refused here rather than felt in a prediction. The loaded model predicts exactly as the saved one did.
+    Nothing in the file is executed: it can only name classes of this library and known steps of scikit-learn, and give
+    them plain data, each array once. Parameters and fitted attributes are checked against what the class makes itself,
+    so that a forged file is refused here rather than felt in a prediction. The loaded model predicts exactly as the
+    saved one did.
 
     Parameters
     ----------
@@ -141,7 +155,7 @@ def load(path: PathLike) -> Any:
 
     Returns
     -------
-    model : estimator of multimargin
+    model : estimator of multimargin, or Pipeline that ends in one
 
     Raises
     ------
@@ -250,12 +264,14 @@ class _Writer:
         self.arrays: list[np.ndarray] = []
         self.table: list[Json] = []
         self.size = 0
+        self.holds_steps = False
 
     def payload(self, model: Any, notes: dict[str, Any]) -> list[memoryview]:
-        if not self._is_ours(model) or not isinstance(model, BaseEstimator):
+        if not self._is_ours(model) or not _is_model(type(model)):
+            names = [name for name, cls in self.classes.items() if _is_model(cls)]
             msg = (
-                f"save() stores estimators of multimargin ({', '.join(self._estimator_names())}); got a "
-                f"{type(model).__name__}. Store pipelines and other objects with skops.io.dump(model, path)."
+                f"save() stores estimators of multimargin ({', '.join(names)}), a Pipeline that ends in one included; "
+                f"got a {type(model).__name__}. Store other objects with skops.io.dump(model, path)."
             )
             raise ModelFileError(msg)
         content = {
@@ -264,6 +280,8 @@ class _Writer:
             "notes": self.encode(notes, "notes"),
             "arrays": self.table,
         }
+        if self.holds_steps:
+            content["scikit-learn"] = sklearn.__version__
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
         head = struct.pack("<Q", len(text)) + text
         chunks = [memoryview(head + bytes(-len(head) % ALIGNMENT))]
@@ -271,9 +289,6 @@ class _Writer:
             chunks.append(_bytes_of(array))
             chunks.append(memoryview(bytes(-array.nbytes % ALIGNMENT)))
         return chunks
-
-    def _estimator_names(self) -> list[str]:
-        return [name for name, cls in self.classes.items() if issubclass(cls, BaseEstimator)]
 
     def _is_ours(self, value: Any) -> bool:
         return self.classes.get(type(value).__name__) is type(value)
@@ -309,13 +324,11 @@ class _Writer:
 
         name = type(value).__name__
         if isinstance(value, BaseEstimator):
-            own = getattr(value, "_stored_parameters", None)
-            parameters = value.get_params(deep=False) if own is None else own()
-            if "callback" in parameters:
-                parameters["callback"] = None
-            fitted = fitted_attributes(value)
+            room = _room_of(type(value))
+            parameters, fitted = room.contents(value)
             node = {"class": name, "parameters": encoded(parameters), "fitted": encoded(fitted)}
-            make_model(type(value), parameters, fitted)  # no file is written that cannot be read
+            room.make_model(type(value), parameters, fitted)  # no file is written that cannot be read
+            self.holds_steps |= room is pipelines
             return node
         return {"class": name, "parameters": encoded(_constructor_values(value))}
 
@@ -385,7 +398,7 @@ class _Reader:
 
     def model(self) -> BaseEstimator:
         model = self.decode(self.content["model"])
-        if not isinstance(model, BaseEstimator):
+        if not _is_model(type(model)):
             msg = f"it holds a {type(model).__name__}, not an estimator."
             raise ModelFileError(msg)
         return model
@@ -414,10 +427,23 @@ class _Reader:
         parameters = {name: self.decode(item) for name, item in node["parameters"].items()}
         if not issubclass(cls, BaseEstimator):
             return cls(**parameters)
-        if parameters.get("callback") is not None:
-            msg = "it names a callback, which model files never hold."
-            raise ModelFileError(msg)
-        return make_model(cls, parameters, {name: self.decode(item) for name, item in node["fitted"].items()})
+        fitted = {name: self.decode(item) for name, item in node["fitted"].items()}
+        try:
+            return _room_of(cls).make_model(cls, parameters, fitted)
+        except (ModelFileError, TypeError) as error:
+            if _room_of(cls) is not pipelines or self._same_scikit_learn():
+                raise
+            theirs = self.content["scikit-learn"]
+            msg = (
+                f"{error} The file was written with scikit-learn {theirs}; this is {sklearn.__version__}. Install the "
+                "version that wrote it, or fit and save the model again."
+            )
+            raise ModelFileError(msg) from error
+
+    def _same_scikit_learn(self) -> bool:
+        """Whether the steps of pipelines are from the same version, but for corrections."""
+        theirs = self.content.get("scikit-learn")
+        return not isinstance(theirs, str) or theirs.split(".")[:2] == sklearn.__version__.split(".")[:2]
 
     def _array(self, index: int) -> np.ndarray:
         if index not in self.arrays:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from multimargin import priors, weights
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L, MultilabelClassifier
-from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, expect, names
+from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, expect, last_step, names
 from multimargin.labels import read_labels
 from multimargin.metrics import (
     harmonic_mean_accuracy,
@@ -148,7 +148,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     _parameters_of_estimator: ClassVar[tuple[str, ...]] = ("prior", "class_weight", "warm_start")
 
-    _optional_attributes: ClassVar[frozenset[str]] = frozenset()
+    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"n_features_in_"})
     """Fitted attributes that a model may lack."""
 
     def __init__(
@@ -290,10 +290,11 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Rules of the fitted attributes, to which model files are held."""
 
         def estimator(value: Any, sizes: Sizes) -> None:
-            expect(isinstance(value, MultilabelClassifier), "must be a multi-label estimator")
-            expect(hasattr(value, "label_names_"), "must be fitted")
-            expect(len(value.label_names_) == sizes["attributes"], "must have a label for every attribute")
-            expect(value.n_features_in_ == sizes["features"], "must have the features of the model")
+            model, n_features = last_step(value), getattr(value, "n_features_in_", None)  # none if its rows are texts
+            expect(isinstance(model, MultilabelClassifier), "must be a multi-label estimator")
+            expect(hasattr(model, "label_names_"), "must be fitted")
+            expect(len(model.label_names_) == sizes["attributes"], "must have a label for every attribute")
+            expect(n_features == sizes.get("features"), "must have the features of the model")
 
         def categories(value: Any, sizes: Sizes) -> None:
             expect(self.rule in RULES, f"needs a rule of {RULES}; got {self.rule!r}")

@@ -15,10 +15,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PolynomialFeatures
 
 from multimargin import CliqueClassifier, KernelM3L, LinearM3L, load, save
-from multimargin.decisions import CPath, FixedThresholds, LabelCalibrator, ThresholdTuner, tune_thresholds
+from multimargin.decisions import CPath, FixedThresholds, LabelCalibrator, ThresholdTuner, TunedM3L, tune_thresholds
 from multimargin.errors import InputError, ModelFileError
 from multimargin.persistence import ALIGNMENT, FORMAT_VERSION, PREFIX, SIGNATURE, _digest
 
@@ -55,6 +55,7 @@ MODELS = {
     "seen sets": tuner("subset-accuracy", rule="seen-sets"),
     "at a level": tuner(("precision-at-recall", 0.9), confidence=0.8),
     "path": CPath(BASE, Cs=[0.1, 1.0], scoring="example-f1", cv=3, random_state=0),
+    "everything tuned": TunedM3L("micro-f1", Cs=2, cv=3, random_state=0),
     "path with a recipe": CPath(LinearM3L(prior="labels", random_state=0), Cs=2, cv=3, random_state=0),
     "without nested score": tuner(cv=[(np.arange(100), np.arange(100, 160))]),
     "probabilities": ThresholdTuner(
@@ -155,7 +156,7 @@ def test_a_fitted_estimator_and_its_thresholds_are_kept(tmp_path: Path) -> None:
     ("model", "subject"),
     [
         (ThresholdTuner(OneVsRestClassifier(LogisticRegression()), cv=2), "ThresholdTuner.estimator is a OneVsRest"),
-        (LabelCalibrator(make_pipeline(StandardScaler(), BASE), cv=2), "LabelCalibrator.estimator is a Pipeline"),
+        (LabelCalibrator(make_pipeline(PolynomialFeatures(), BASE), cv=2), "The step 'polynomialfeatures'"),
         (ThresholdTuner(BASE, cv=KFold(2)), "ThresholdTuner.cv is a KFold"),
     ],
     ids=["scikit-learn", "pipeline", "splitter"],

@@ -224,9 +224,10 @@ def check_features(model: Any, name: str, data: Dataset) -> None:
 
 def matched_labels(model: Any, name: str, data: Dataset) -> LabelMatrix:
     """Return the labels of the data in the order of the model's."""
+    from multimargin.fitted_rules import last_step
     from multimargin.labels import read_labels
 
-    expected = [str(label) for label in model.label_names_]
+    expected = [str(label) for label in last_step(model).label_names_]
     position = {str(label): j for j, label in enumerate(data.label_names)}
     if len(position) != len(expected):
         msg = f"{name} has {len(position)} labels, but the model knows {len(expected)}."

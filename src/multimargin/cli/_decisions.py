@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from multimargin.errors import InputError
+from multimargin.fitted_rules import last_step
 
 __all__ = ["check_decisions", "decision_facts", "decision_lines", "read_metric", "trained", "wrapped"]
 
@@ -69,14 +70,13 @@ def read_metric(option: str, text: str) -> dict[str, Any]:
 
 
 def trained(model: Any) -> Any:
-    """Return the model inside thresholds and calibration: the one with a certificate."""
-    from sklearn.pipeline import Pipeline
-
+    """Return the model inside pipelines, thresholds and calibration: the one with a certificate."""
     from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner
 
+    model = last_step(model)
     while isinstance(model, FixedThresholds | LabelCalibrator | ThresholdTuner):
-        model = model.estimator_
-    return model[-1] if isinstance(model, Pipeline) else model
+        model = last_step(model.estimator_)
+    return model
 
 
 def decision_facts(model: Any) -> dict[str, Any]:
@@ -84,6 +84,7 @@ def decision_facts(model: Any) -> dict[str, Any]:
     from multimargin.decisions import LabelCalibrator, ThresholdTuner
 
     facts: dict[str, Any] = {}
+    model = last_step(model)
     while hasattr(model, "estimator_"):
         if isinstance(model, ThresholdTuner):
             facts["thresholds"] = {
@@ -98,7 +99,7 @@ def decision_facts(model: Any) -> dict[str, Any]:
             names = ("log_loss", "base_log_loss", "brier", "ece")
             found = {name: getattr(model, f"{name}_", None) for name in names}
             facts["calibration"] = {"method": model.method, **found}
-        model = model.estimator_
+        model = last_step(model.estimator_)
     return facts
 
 

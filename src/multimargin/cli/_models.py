@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from multimargin.errors import InputError
+from multimargin.fitted_rules import last_step
 
 from ._decisions import trained
 
@@ -50,9 +51,13 @@ def read_model(path: Path) -> tuple[Any, dict[str, Any]]:
     from multimargin.persistence import load_with_notes
 
     model, notes = load_with_notes(path)
-    if not hasattr(model, "label_names_"):
-        kind = "was never fitted" if not hasattr(model, "classes_") else "predicts categories, not labels"
-        msg = f"{path} holds a {type(model).__name__} that {kind}. Give a model written by: multimargin fit"
+    last = last_step(model)
+    if not hasattr(last, "label_names_"):
+        kind = "was never fitted" if not hasattr(last, "classes_") else "predicts categories, not labels"
+        msg = f"{path} holds a {type(last).__name__} that {kind}. Give a model written by: multimargin fit"
+        raise InputError(msg)
+    if not hasattr(model, "n_features_in_"):
+        msg = f"{path} holds a model of texts; the command reads tables of numbers. Use multimargin.load in Python."
         raise InputError(msg)
     return model, notes
 

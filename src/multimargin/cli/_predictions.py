@@ -10,9 +10,11 @@ from typing import Any, BinaryIO, Literal, TextIO, TypeAlias
 
 import numpy as np
 from scipy import sparse
+from sklearn.pipeline import Pipeline
 
 from multimargin.decisions._held_out import scores_of
 from multimargin.errors import InputError
+from multimargin.fitted_rules import last_step
 from multimargin.labels import label_tuples, read_labels
 
 from ._decisions import trained
@@ -67,7 +69,7 @@ def check_values(model: Any, kind: Values | None, k: int | None) -> None:
             "Fit it with: multimargin fit --calibrate sigmoid"
         )
         raise InputError(msg)
-    n_labels = len(model.label_names_)
+    n_labels = len(last_step(model).label_names_)
     if k is not None and not 1 <= k <= n_labels:
         msg = f"--top takes a number of labels from 1 to the {n_labels} of the model; got {k}."
         raise InputError(msg)
@@ -75,6 +77,7 @@ def check_values(model: Any, kind: Values | None, k: int | None) -> None:
 
 def predict(model: Any, X: Any, kind: Values | None = None, k: int | None = None) -> Predictions:
     """Predict in one form, whichever form of Y the model was fitted with: its decision, or the k best labels."""
+    model, X = _behind_steps(model, X)
     names = model.label_names_
     given = [str(name) for name in names]
     if kind == "probabilities":
@@ -90,6 +93,15 @@ def predict(model: Any, X: Any, kind: Values | None = None, k: int | None = None
         return Predictions(sparse.csr_array(chosen), given, kind, values, best)
     positives = read_labels(_as_matrix(labels), names=names, subject="the prediction").positives
     return Predictions(positives, given, kind, values)
+
+
+def _behind_steps(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the model at the end of a pipeline, and the rows as it is given them."""
+    if not isinstance(model, Pipeline):
+        return model, X
+    for _, step in model.steps[:-1]:
+        X = step.transform(X) if hasattr(step, "transform") else X
+    return model[-1], X
 
 
 def _as_matrix(values: Any) -> Any:

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -26,7 +25,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from multimargin.decisions._held_out import as_target, assembled, fit_and_score, response_of, scores_of
 from multimargin.errors import InputError
 from multimargin.estimators.predictor import MultilabelPredictor
-from multimargin.fitted_rules import Rule, Sizes, expect
+from multimargin.fitted_rules import Rule, Sizes, expect, last_step
 from multimargin.labels import LabelMatrix, label_tuples, write_labels
 from multimargin.metrics import subset_accuracy
 from multimargin.model_selection import MultilabelStratifiedKFold
@@ -73,7 +72,7 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"feature_names_in_"})
+    _optional_attributes: ClassVar[frozenset[str]] = frozenset({"feature_names_in_", "n_features_in_"})
     """Fitted attributes that a model may lack."""
 
     # fit says more on what it refuses; a model file is held to these
@@ -259,10 +258,11 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             expect(hasattr(self.estimator_, value), "must be a method of the estimator")
 
         def estimator(value: Any, sizes: Sizes) -> None:
-            expect(isinstance(value, MultilabelPredictor | DecisionWrapper), "must be a multi-label estimator")
-            expect(hasattr(value, "label_names_"), "must be fitted")
-            expect(len(value.label_names_) == sizes["labels"], "must have the labels of the model")
-            expect(value.n_features_in_ == sizes["features"], "must have the features of the model")
+            model, n_features = last_step(value), getattr(value, "n_features_in_", None)  # none if its rows are texts
+            expect(isinstance(model, MultilabelPredictor | DecisionWrapper), "must be a multi-label estimator")
+            expect(hasattr(model, "label_names_"), "must be fitted")
+            expect(len(model.label_names_) == sizes["labels"], "must have the labels of the model")
+            expect(n_features == sizes.get("features"), "must have the features of the model")
 
         labels_and_features: Any = MultilabelPredictor._fitted_rules  # which all look at label_form_ alone
         return {**labels_and_features(self), "estimator_": estimator, "response_method_": response}
@@ -391,5 +391,4 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 def _whole_target(estimator: Any, y: Any, target: Any) -> Any:
     """Y of all rows for an estimator: as the user gave it, with the names of labels, if the estimator is ours."""
-    estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    return y if isinstance(estimator, MultilabelPredictor | DecisionWrapper) else target
+    return y if isinstance(last_step(estimator), MultilabelPredictor | DecisionWrapper) else target
