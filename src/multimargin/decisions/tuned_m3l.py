@@ -52,7 +52,7 @@ class TunedM3L(CPath):
         Whether to scale the features.
     cv : int, splitter or iterable, default=5
         Folds.
-    patience : int, default=2
+    patience : int, default=3
         A path of C ends after so many values in a row that are worse than its best.
     time_limit : float, optional
         Seconds for everything.
@@ -119,7 +119,7 @@ class TunedM3L(CPath):
         confidence: float | None = None,
         scale: bool = True,
         cv: Any = 5,
-        patience: int | None = 2,
+        patience: int | None = 3,
         time_limit: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
