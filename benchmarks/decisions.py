@@ -23,8 +23,12 @@ from sklearn.preprocessing import StandardScaler, normalize
 from multimargin import LabelCalibrator, LinearM3L, ThresholdTuner, datasets, metrics
 from multimargin.model_selection import train_test_split
 
-NAMES = ["emotions", "scene", "yeast", "enron", "medical", "bibtex", "tmc2007", "corel5k"]
+NAMES = [
+    "emotions", "scene", "yeast", "enron", "medical", "bibtex", "tmc2007", "corel5k", "mediamill", "rcv1", "delicious",
+    "eurlex-4k",
+]  # fmt: skip
 MOST_ROWS = 10_000
+MOST_LABELS = 1000  # the most frequent ones, of eurlex-4k
 RARE = 10
 
 
@@ -64,7 +68,8 @@ def load(name):
     Y = sp.csr_array(sp.vstack([sp.csr_array(data.Y_train), sp.csr_array(data.Y_test)]))
     X = sp.csr_array(X) if sp.issparse(X) else X
     rows = np.random.default_rng(0).permutation(X.shape[0])[:MOST_ROWS]
-    return X[rows], Y[rows]
+    X, Y = X[rows], Y[rows]
+    return X, Y[:, np.sort(np.argsort(-np.asarray(Y.sum(axis=0)).ravel(), kind="stable")[:MOST_LABELS])]
 
 
 def scaled(X, train):

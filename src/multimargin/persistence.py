@@ -59,6 +59,7 @@ def storable_classes() -> dict[str, type]:
         Calibration,
         CPath,
         FixedThresholds,
+        JointDecoder,
         LabelCalibrator,
         PathScores,
         Thresholds,
@@ -86,7 +87,7 @@ def storable_classes() -> dict[str, type]:
     )
     parameters = (LowRankPrior, LabelFrequencies, Polynomial, Cosine, ExpMinusOne, Jaccard)
     models = [cls for cls in (*REGISTRY.values(), *BASELINES.values()) if cls._storable]
-    wrappers = (ZeroShotClassifier, ThresholdTuner, FixedThresholds, LabelCalibrator, CPath, TunedM3L)
+    wrappers = (ZeroShotClassifier, ThresholdTuner, FixedThresholds, LabelCalibrator, JointDecoder, CPath, TunedM3L)
     ours = {cls.__name__: cls for cls in (*models, *wrappers, *results, *parameters)}
     return ours | pipelines.CLASSES
 

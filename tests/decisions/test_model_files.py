@@ -18,7 +18,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from multimargin import CliqueClassifier, KernelM3L, LinearM3L, load, save
-from multimargin.decisions import CPath, FixedThresholds, LabelCalibrator, ThresholdTuner, TunedM3L, tune_thresholds
+from multimargin.decisions import (
+    CPath,
+    FixedThresholds,
+    JointDecoder,
+    LabelCalibrator,
+    ThresholdTuner,
+    TunedM3L,
+    tune_thresholds,
+)
 from multimargin.errors import InputError, ModelFileError
 from multimargin.persistence import ALIGNMENT, FORMAT_VERSION, PREFIX, SIGNATURE, _digest
 
@@ -54,6 +62,9 @@ MODELS = {
     "costs of labels": tuner("cost", rule="per-label", costs=(np.ones(N_LABELS), np.arange(1.0, 1.0 + N_LABELS))),
     "seen sets": tuner("subset-accuracy", rule="seen-sets"),
     "at a level": tuner(("precision-at-recall", 0.9), confidence=0.8),
+    "joint": JointDecoder(
+        CliqueClassifier(loss="softmax-margin", graph="chow-liu", random_state=0), cv=3, random_state=0
+    ),
     "path": CPath(BASE, Cs=[0.1, 1.0], scoring="example-f1", cv=3, random_state=0),
     "everything tuned": TunedM3L("micro-f1", Cs=2, cv=3, random_state=0),
     "path with a recipe": CPath(LinearM3L(prior="labels", random_state=0), Cs=2, cv=3, random_state=0),

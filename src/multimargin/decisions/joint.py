@@ -20,9 +20,12 @@ from multimargin.decisions._cells import Cells
 from multimargin.decisions._held_out import as_target, read_training_labels
 from multimargin.decisions._lines import inside, log_odds_of
 from multimargin.decisions._scoring import read_scoring
-from multimargin.decisions._wrapper import DecisionWrapper
+from multimargin.decisions._stored import any_number
+from multimargin.decisions._wrapper import DecisionWrapper, _whole_target
 from multimargin.decisions.decoding import joint_sets
 from multimargin.errors import InputError
+from multimargin.estimators import CliqueClassifier
+from multimargin.fitted_rules import Rule, Sizes, expect, last_step, number
 from multimargin.labels import LabelMatrix
 
 __all__ = ["JointDecoder"]
@@ -158,8 +161,8 @@ class JointDecoder(DecisionWrapper):
         fit_params = _check_method_params(X, routed.fit)
         parts = []
         folds = self._folds(X, y, labels, routed.split)
-        for number, (train, test) in enumerate(folds, start=1):
-            with self._progress(f"fold {number} of {len(folds)}"):
+        for k, (train, test) in enumerate(folds, start=1):
+            with self._progress(f"fold {k} of {len(folds)}"):
                 model = clone(self.estimator).fit(
                     _safe_indexing(X, train),
                     _safe_indexing(target, train),
@@ -167,17 +170,30 @@ class JointDecoder(DecisionWrapper):
                 )
                 parts.append((*_distribution(model, _safe_indexing(X, test)), labels.part(test)))
         with self._progress("all rows"):
-            self.estimator_ = clone(self.estimator).fit(X, target, **fit_params)
+            whole = _whole_target(self.estimator, y, target)
+            self.estimator_ = clone(self.estimator).fit(X, whole, **fit_params)
         self._learn_form(labels)
         self.sharpness_ = _sharpness(parts)
         self.joint_log_loss_, self.raw_joint_log_loss_ = (_log_loss(parts, tau) for tau in (self.sharpness_, 1.0))
         self.nested_score_ = self._nested(parts, folds, labels, scoring)
         return self
 
+    def _fitted_rules(self) -> dict[str, Rule]:
+        shown = dict.fromkeys(("joint_log_loss_", "raw_joint_log_loss_", "nested_score_"), any_number)
+        rules = {**super()._fitted_rules(), "sharpness_": number(*SHARPNESS), **shown}
+        decoded = rules["estimator_"]
+
+        def cliques(value: Any, sizes: Sizes) -> None:
+            decoded(value, sizes)
+            expect(isinstance(last_step(value), CliqueClassifier), "must be a CliqueClassifier")
+
+        del rules["response_method_"]
+        return {**rules, "estimator_": cliques}
+
     def _nested(self, parts: list[Any], folds: list[Any], labels: LabelMatrix, scoring: Any) -> float:
         chosen = np.zeros((labels.n_samples, labels.n_labels), dtype=bool)
-        for number, ((model, scores, _), (_, test)) in enumerate(zip(parts, folds, strict=True)):
-            others = [part for k, part in enumerate(parts) if k != number] or parts
+        for k, ((model, scores, _), (_, test)) in enumerate(zip(parts, folds, strict=True)):
+            others = [*parts[:k], *parts[k + 1 :]] or parts
             chosen[test] = self._decode(model, scores, _sharpness(others))[0]
         tested = np.zeros(labels.n_samples, dtype=bool)
         for _, test in folds:
