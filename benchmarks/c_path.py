@@ -1,9 +1,10 @@
 """Choosing C: CPath beside GridSearchCV over the same values of C and the same folds.
 
-Both train folds x values + 1 models. GridSearchCV judges each by micro-F1 of its own predictions; CPath tunes the
-decision for micro-F1 as well, judges it nested, and fits probabilities. One thread, float64 features (dense columns of
-variance 1 divided by the root of their number, sparse rows of length 1), 9 values of C from 0.01 to 100, five folds,
-tol 1e-3 on both sides. CPU seconds, medians of interleaved runs.
+GridSearchCV trains folds x values + 1 models and judges each by micro-F1 of its own predictions; CPath trains as many
+at most (by default it ends after three values of C that are worse than the best), tunes the decision for micro-F1 as
+well, judges it nested, and fits probabilities. One thread, float64 features (dense columns of variance 1 divided by the
+root of their number, sparse rows of length 1), 9 values of C from 0.01 to 100, five folds, tol 1e-3 on both sides. CPU
+seconds, medians of interleaved runs.
 
     MULTIMARGIN_DATA=... python benchmarks/c_path.py [--repeats 3] [name of a data set]...
 """
@@ -38,17 +39,20 @@ def contest(name, estimator, repeats):
         seconds, found["grid"] = cpu_clock(lambda: search.fit(X, Y))
         return seconds
 
-    def path():
-        seconds, found["path"] = cpu_clock(lambda: CPath(estimator, Cs=CS, scoring="micro-f1", cv=folds).fit(X, Y))
+    def path(patience):
+        model = CPath(estimator, Cs=CS, scoring="micro-f1", cv=folds, patience=patience)
+        seconds, found["path"] = cpu_clock(lambda: model.fit(X, Y))
         return seconds
 
-    seconds = interleaved({"grid": grid, "path": path}, repeats)
+    seconds = interleaved({"grid": grid, "whole": lambda: path(None), "path": lambda: path(3)}, repeats)
     return {
         "set": name,
         "model": type(estimator).__name__,
         "rows x labels": f"{Y.shape[0]} x {Y.shape[1]}",
         "GridSearchCV, s": seconds["grid"],
+        "CPath, all values, s": seconds["whole"],
         "CPath, s": seconds["path"],
+        "ratio, all values": seconds["grid"] / seconds["whole"],
         "ratio": seconds["grid"] / seconds["path"],
         "its best micro-F1": float(found["grid"].best_score_),
         "nested micro-F1 of CPath": float(found["path"].nested_score_),

@@ -165,7 +165,9 @@ def test_unknown_and_constant_labels_and_weights(problem, rng):
 def test_patience_and_limits_end_a_path(problem):
     X, Y = problem
     seen = []
-    every = CPath(LinearM3L(random_state=0), Cs=np.logspace(-5, 3, 9), random_state=0, callback=seen.append).fit(X, Y)
+    every = CPath(
+        LinearM3L(random_state=0), Cs=np.logspace(-5, 3, 9), patience=None, random_state=0, callback=seen.append
+    ).fit(X, Y)
     assert [record.done for record in seen] == list(range(1, 46))
     assert seen[-1].total == 45
     assert seen[-1].time_left == 0

@@ -47,8 +47,8 @@ class CPath(ThresholdTuner):
 
     .. math:: \max_C \; \text{metric}\big(Y, \; [s_{il}(C) > t_l(C)]\big),
 
-    and the estimator is trained on all rows with it: one fit more than folds times values, as
-    :class:`~sklearn.model_selection.GridSearchCV` needs, each much shorter, and the decision included.
+    and the estimator is trained on all rows with it: at most one fit more than folds times values, as
+    :class:`~sklearn.model_selection.GridSearchCV` needs, each from a solution nearby, and the decision included.
 
     Parameters
     ----------
@@ -64,8 +64,9 @@ class CPath(ThresholdTuner):
         Where scores come from; ``"auto"`` takes ``decision_function`` if there is one.
     cv : int, splitter or iterable, default=5
         An int gives :class:`~multimargin.model_selection.MultilabelStratifiedKFold`.
-    patience : int, optional
-        End the path after so many values of C in a row that are worse than the best: large C take longest.
+    patience : int, default=3
+        End the path after so many values of C in a row that are worse than the best: large C take longest. None tries
+        all.
     time_limit : float, optional
         Seconds for everything. The path ends early enough for the last fit.
     n_jobs : int, optional
@@ -136,7 +137,7 @@ class CPath(ThresholdTuner):
         confidence: float | None = None,
         response_method: str = "auto",
         cv: Any = 5,
-        patience: int | None = None,
+        patience: int | None = 3,
         time_limit: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
