@@ -10,11 +10,13 @@ from sklearn.preprocessing import StandardScaler
 
 from multimargin import (
     CliqueClassifier,
-    FixedThresholds,
+    CPath,
     KernelM3L,
+    LabelCalibrator,
     LinearM3L,
     OutputKernelClassifier,
     SubmodularClassifier,
+    ThresholdTuner,
     priors,
 )
 from multimargin.errors import InputError
@@ -307,9 +309,24 @@ def test_what_cannot_be_explained(rng):
         top_features(KernelM3L().fit(X, Y), "sun")
     with pytest.raises(InputError, match="got OutputKernelClassifier"):
         explain(OutputKernelClassifier(), X[0])
-    with pytest.raises(InputError, match="Give its estimator_"):
-        explain(FixedThresholds(LinearM3L()).fit(X, Y), X[0])
     with pytest.raises(NotFittedError):
         explain(LinearM3L(), X[0])
     with pytest.raises(InputError, match="k must be"):
         explain(model, X[0]).features.top(-1)
+
+
+@pytest.mark.parametrize("wrap", [ThresholdTuner, LabelCalibrator, lambda model: CPath(model, Cs=[0.1, 1.0])])
+def test_a_wrapper_is_explained_by_what_it_wraps(rng, wrap):
+    X = rng.normal(size=(80, 4))
+    Y = (X @ rng.normal(size=(4, 3)) + rng.normal(size=(80, 3)) > 0).astype(int)
+    model = wrap(make_pipeline(StandardScaler(), LinearM3L())).fit(X, Y)
+    why = explain(model, X[0], 1)
+    inside = explain(model.estimator_, X[0], 1)
+    assert why.score == inside.score == pytest.approx(model.estimator_.decision_function(X[:1])[0, 1])
+    if hasattr(model, "thresholds_"):
+        assert why.threshold == model.thresholds_[1]
+        assert (why.score > why.threshold) == model.predict(X[:1])[0, 1]
+        assert "threshold" in str(why)
+    else:
+        assert why.threshold is None
+    np.testing.assert_array_equal(top_features(model, 1).weights, top_features(model.estimator_, 1).weights)

@@ -60,6 +60,8 @@ class Explanation:
         names are tuples.
     remainder : float
         The score minus ``own``, ``borrowed`` and ``pairs``: rounding, of models in single precision that of 1e-7.
+    threshold : float or None
+        Above which score the label is predicted, where thresholds were tuned or given.
 
     Notes
     -----
@@ -78,6 +80,7 @@ class Explanation:
     support: SupportContributions = NO_ROWS
     borrowed: Contributions = NOTHING
     pairs: Contributions = NOTHING
+    threshold: float | None = None
 
     @property
     def remainder(self) -> float:
@@ -106,6 +109,8 @@ class Explanation:
             rows += inputs
         if len(self.borrowed):
             rows += [["= own evidence", own[1]], *_shown("borrowed from", self.borrowed)]
+        if self.threshold is not None:
+            rows.append(["threshold", f"{self.threshold:.4g}"])
         return aligned(rows)
 
 
@@ -151,8 +156,8 @@ def explain(model: Any, x: Any, label: Any = None, *, background: Any = None) ->
     Parameters
     ----------
     model : fitted classifier
-        :class:`LinearM3L`, :class:`KernelM3L`, :class:`SubmodularClassifier`, :class:`CliqueClassifier`, or a pipeline
-        that ends with one.
+        :class:`LinearM3L`, :class:`KernelM3L`, :class:`SubmodularClassifier`, :class:`CliqueClassifier`, a pipeline
+        that ends with one, or thresholds, calibration or a tuned model around it, whose ``estimator_`` is explained.
     x : array of shape (n_features,), or one row of an array, sparse matrix or DataFrame
         The row; a text, if that is what the pipeline takes.
     label : object, optional
@@ -179,6 +184,7 @@ def explain(model: Any, x: Any, label: Any = None, *, background: Any = None) ->
     >>> round(why.score, 2)
     0.8
     """
+    thresholds = getattr(model, "thresholds_", None)
     model, (row, others), names = _last_step(model, [_one_row(x), background])
     label = _label(model, label) if label is not None else None
     if others is not None:
@@ -192,6 +198,7 @@ def explain(model: Any, x: Any, label: Any = None, *, background: Any = None) ->
         decision=float(scores[column]),
         baseline=float(model.intercept_[column]),
         own=float(scores[column]),
+        threshold=None if thresholds is None or np.isnan(thresholds[column]) else float(thresholds[column]),
     )
     if isinstance(model, KernelM3L):
         if others is not None:
@@ -258,8 +265,10 @@ def top_features(model: Any, label: Any, k: int = 10, *, X: Any = None) -> Featu
 
 
 def _last_step(model: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any], NDArray[Any]]:
-    """Return the model behind a pipeline, its view of the inputs, and the names of its features."""
+    """Return the model behind wrappers and a pipeline, its view of the inputs, and the names of its features."""
     names = None
+    while hasattr(model, "estimator_"):
+        model = model.estimator_
     if isinstance(model, Pipeline):
         before, model = model[:-1], model[-1]
         check_is_fitted(model)
@@ -270,8 +279,7 @@ def _last_step(model: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any], NDArr
             except (AttributeError, ValueError):  # a step that does not know them
                 names = None
     if not isinstance(model, (LinearModel, KernelM3L, SubmodularClassifier, CliqueClassifier)):
-        remedy = "Give its estimator_." if hasattr(model, "estimator_") else "Give one of them, or a pipeline with one."
-        msg = f"The model must be {EXPLAINED}; got {type(model).__name__}. {remedy}"
+        msg = f"The model must be {EXPLAINED}; got {type(model).__name__}. Give one of them, or a pipeline with one."
         raise InputError(msg)
     check_is_fitted(model)
     if names is None:
