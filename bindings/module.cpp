@@ -9,6 +9,7 @@ void bind_matrix(nb::module_& m);
 void bind_m3l_linear(nb::module_& m);
 void bind_rank_svm(nb::module_& m);
 void bind_separation(nb::module_& m);
+void bind_boosting(nb::module_& m);
 void bind_gram(nb::module_& m);
 void bind_m3l_kernel(nb::module_& m);
 void bind_kernel_certifier(nb::module_& m);
@@ -31,6 +32,7 @@ NB_MODULE(_core, m) {
     bind_m3l_linear(m);
     bind_rank_svm(m);
     bind_separation(m);
+    bind_boosting(m);
     bind_gram(m);
     bind_m3l_kernel(m);
     bind_kernel_certifier(m);

@@ -192,6 +192,29 @@ def fit_separation(*, rows: Rows, labels: Labels, sets: Cells, features: SetFeat
 
 def project_signed(values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], signs: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu', writable=False)], cost: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
+class BoostingFit:
+    """The rounds of boosting."""
+
+    @property
+    def result(self) -> FitResult: ...
+
+    @property
+    def features(self) -> NDArray:
+        """of the splits, by round"""
+
+    @property
+    def thresholds(self) -> NDArray: ...
+
+    @property
+    def below(self) -> NDArray:
+        """rounds x labels: values where the feature is at most the threshold"""
+
+    @property
+    def above(self) -> NDArray:
+        """rounds x labels: values elsewhere"""
+
+def fit_boosting(*, rows: Rows, positives: Cells, smoothing: float, presence: bool, limits: Limits) -> BoostingFit: ...
+
 def gram_stride(rows: int) -> int: ...
 
 def gram_matrix_float32(n: int) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]: ...
