@@ -8,6 +8,7 @@ void bind_labels(nb::module_& m);
 void bind_matrix(nb::module_& m);
 void bind_m3l_linear(nb::module_& m);
 void bind_rank_svm(nb::module_& m);
+void bind_category_ranking(nb::module_& m);
 void bind_separation(nb::module_& m);
 void bind_boosting(nb::module_& m);
 void bind_gram(nb::module_& m);
@@ -31,6 +32,7 @@ NB_MODULE(_core, m) {
     bind_matrix(m);
     bind_m3l_linear(m);
     bind_rank_svm(m);
+    bind_category_ranking(m);
     bind_separation(m);
     bind_boosting(m);
     bind_gram(m);

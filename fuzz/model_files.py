@@ -45,7 +45,7 @@ from multimargin import (
     save,
     weights,
 )
-from multimargin.baselines import BoosTexter, OutputKernelLeastSquares, RankSVM
+from multimargin.baselines import BoosTexter, CategoryRanking, OutputKernelLeastSquares, RankSVM
 from multimargin.decisions import FixedThresholds
 from multimargin.errors import InputError, ModelFileError
 from multimargin.label_kernels import Cosine
@@ -99,6 +99,8 @@ def small_models() -> list[Any]:
         (OutputKernelClassifier(label_kernel=Cosine(), kernel="precomputed"), K, Y),
         (RankSVM(), X, Y),
         (BoosTexter(5), X, sets),
+        (CategoryRanking(), X, Y),
+        (CategoryRanking(solver="perceptron", random_state=0), X, sets),
         (OutputKernelLeastSquares(), X, Y),
         (OutputKernelLeastSquares(decision="preimage", kernel="rbf"), X, sets),
         (ThresholdTuner(LinearM3L(random_state=0), random_state=0), X, sets),

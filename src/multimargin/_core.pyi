@@ -153,6 +153,28 @@ class RankSVMFit:
 
 def fit_rank_svm(*, rows: Rows, labels: Labels, bias: float, limits: Limits) -> RankSVMFit: ...
 
+class CategoryRankingFit:
+    """What a ranking of labels leaves."""
+
+    @property
+    def result(self) -> FitResult: ...
+
+    @property
+    def weights(self) -> NDArray:
+        """
+        labels x (features + 1); the last column belongs to the constant feature
+        """
+
+    @property
+    def dual(self) -> NDArray:
+        """
+        rows x labels: how often the weights of a label contain a row; none of a perceptron
+        """
+
+def fit_category_ranking(*, rows: Rows, labels: Labels, bias: float, limits: Limits) -> CategoryRankingFit: ...
+
+def fit_category_perceptron(*, rows: Rows, labels: Labels, bias: float, worst: bool, limits: Limits) -> CategoryRankingFit: ...
+
 class DualVariables:
     """Dual variables of calibrated separation, rows x atoms, row by row."""
 
