@@ -40,7 +40,7 @@ from multimargin import (
     load,
     save,
 )
-from multimargin.baselines import CategoryRanking, RankSVM
+from multimargin.baselines import CategoryRanking, CuttingPlaneM3L, RankSVM
 from multimargin.errors import FitError, InputError
 
 TIME_LIMIT = 2.0
@@ -196,6 +196,21 @@ def _category_ranking(rng: np.random.Generator) -> Attack:
     return _ranking(WatchedCategoryRanking, category_ranking, rng)
 
 
+class WatchedCuttingPlane(CuttingPlaneM3L):
+    """Likewise; the problem is that of M3L without a prior."""
+
+    warm_start = True
+    prior = None
+    loss = "hamming"
+
+
+def _cutting_plane(rng: np.random.Generator) -> Attack:
+    case = random_case(rng, cell_weights=True)
+    class_weight = [None, "balanced"][int(rng.integers(2))]
+    model = WatchedCuttingPlane(**{**common(rng), "class_weight": class_weight, "time_limit": 0.3})
+    return Attack(model, case, lambda model, case: Again(*linear_m3l(model, case)))
+
+
 def _cliques(rng: np.random.Generator) -> Attack:
     case = random_case(rng, most_rows=30, most_labels=6)
     model = CliqueClassifier(
@@ -216,6 +231,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Attack]] = {
     "output-kernel": _output_kernel,
     "rank-svm": _rank_svm,
     "category-ranking": _category_ranking,
+    "cutting-plane": _cutting_plane,
     "cliques": _cliques,
 }
 
@@ -262,7 +278,7 @@ def examine(attack: Attack, tally: Tally) -> list[str]:
 def changed_by_a_file(attack: Attack) -> list[str]:
     """Save the model and load it; return which answers are other ones."""
     model = attack.model
-    if isinstance(model, WatchedRankSVM | WatchedCategoryRanking):
+    if isinstance(model, WatchedRankSVM | WatchedCategoryRanking | WatchedCuttingPlane):
         model = type(model).__bases__[0]()
         model.__dict__ = {name: value for name, value in vars(attack.model).items() if name != "_alpha"}
     with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,7 @@ from multimargin import (
     save,
     weights,
 )
-from multimargin.baselines import BoosTexter, CategoryRanking, OutputKernelLeastSquares, RankSVM
+from multimargin.baselines import BoosTexter, CategoryRanking, CuttingPlaneM3L, OutputKernelLeastSquares, RankSVM
 from multimargin.decisions import FixedThresholds
 from multimargin.errors import InputError, ModelFileError
 from multimargin.label_kernels import Cosine
@@ -100,6 +100,7 @@ def small_models() -> list[Any]:
         (RankSVM(), X, Y),
         (BoosTexter(5), X, sets),
         (CategoryRanking(), X, Y),
+        (CuttingPlaneM3L(), X, frame),
         (CategoryRanking(solver="perceptron", random_state=0), X, sets),
         (OutputKernelLeastSquares(), X, Y),
         (OutputKernelLeastSquares(decision="preimage", kernel="rbf"), X, sets),
