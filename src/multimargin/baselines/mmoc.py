@@ -198,7 +198,7 @@ class MMOC(LinearModel):
         field[:, -1] -= 0.25 * A.sum(axis=1)
         if len(varies) and (self.decoding == "combined" or alone):
             none: list[list[int]] = [[] for _ in varies]
-            settings = LinkSettings(self.regression_C, "logistic", 1e-3)
+            settings = LinkSettings(self.regression_C, "logistic", 1e-6)
             logits = fit_links(problem.X, task.Y, none, range(len(varies)), settings, problem.costs.row / self.C)
             field += 0.5 * np.column_stack([logits.coef, logits.intercept])
         fitted = {

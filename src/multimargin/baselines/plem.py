@@ -17,10 +17,11 @@ from multimargin.baselines._base import VaryingLabelsBaseline
 from multimargin.baselines._inputs import Inputs
 from multimargin.baselines._links import LinkSettings, fit_links
 from multimargin.baselines._softmax import SoftmaxProblem
+from multimargin.errors import InputError
 from multimargin.estimators.cliques.graph import Clique, chow_liu, compiled
 from multimargin.estimators.predictor import row_blocks
 from multimargin.fitted_rules import Rule, Sizes, array_of, expect, number
-from multimargin.labels import read_labels
+from multimargin.labels import LabelMatrix, read_labels
 
 __all__ = ["PLEM"]
 
@@ -56,7 +57,7 @@ class PLEM(VaryingLabelsBaseline):
         Classifier of a pair: of its four states, or of whether a row has both labels.
     normalised : bool, default=False
         Whether :math:`\beta_l` is 1 less the number of edges at l, the factors of a distribution on a tree. Otherwise
-        labels with many edges count more than once, as published.
+        labels with many edges count more than once, as published. For ``pair="joint"`` only.
     floor : float, default=1e-4
         Probability of states of a pair that do not occur in training, and least one of all.
     tol : float, default=1e-3
@@ -118,6 +119,15 @@ class PLEM(VaryingLabelsBaseline):
         self.normalised = normalised
         self.floor = floor
         self.tol = tol
+
+    def _fit_labels(self, X: Any, labels: LabelMatrix) -> dict[str, Any]:
+        if self.normalised and self.pair == "and":
+            msg = (
+                "normalised=True needs the distributions of pairs, pair='joint'; with pair='and' labels of one edge "
+                "would have no term of their own. Change one of them."
+            )
+            raise InputError(msg)
+        return super()._fit_labels(X, labels)
 
     def _fit(self, X: Any, Y: sp.csr_array) -> dict[str, Any]:
         n, n_labels = Y.shape
