@@ -96,12 +96,21 @@ def test_newton_systems_are_solved_in_every_way(rng, shape, form):
     expected = [
         np.linalg.solve(np.eye(shape[1] + 1) + inputs.gram(h), r) for h, r in zip(curvature.T, right, strict=True)
     ]
-    system = _NewtonSystem(inputs)
+    system = _NewtonSystem(inputs, 3)
     system.direct = True
     np.testing.assert_allclose(system.solve(curvature, right), expected, atol=1e-10)
-    stepwise, _ = _NewtonSystem(inputs)._by_conjugate_gradients(curvature, right, 200)
-    distance = np.linalg.norm(stepwise - expected, axis=1)
-    assert np.all(distance < 0.3 * np.linalg.norm(expected, axis=1))
+    values, vectors = inputs.spectrum()
+    np.testing.assert_allclose((vectors * values) @ vectors.T, inputs.gram(np.ones(shape[0])), atol=1e-9)
+    for spectrum in (None, inputs.spectrum()):
+        system = _NewtonSystem(inputs, 3)
+        system.spectrum = spectrum
+        stepwise, converged = system._by_conjugate_gradients(curvature, right, 200)
+        assert converged
+        distance = np.linalg.norm(stepwise - expected, axis=1)
+        assert np.all(distance < 0.3 * np.linalg.norm(expected, axis=1))
+    equal = np.full((shape[0], 3), 0.7)  # the eigenvectors then solve the systems themselves
+    exact = [np.linalg.solve(np.eye(shape[1] + 1) + inputs.gram(h), r) for h, r in zip(equal.T, right, strict=True)]
+    np.testing.assert_allclose(system._by_conjugate_gradients(equal, right, 1)[0], exact, atol=1e-9)
 
 
 def test_labels_are_solved_in_blocks(problem, monkeypatch):

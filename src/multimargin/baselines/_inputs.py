@@ -32,6 +32,11 @@ class Inputs:
         """Number of rows and of features, constant one included."""
         return self.X.shape[0], self.X.shape[1] + 1
 
+    @property
+    def size(self) -> int:
+        """Number of stored entries."""
+        return int(self.X.nnz if sp.issparse(self.X) else self.X.size)
+
     def scores(self, W: Array) -> Array:
         """Products of rows with weights of shape (n_outputs, n_features + 1)."""
         return np.asarray(self.X @ W[:, :-1].T) + self.bias * W[:, -1]
@@ -63,3 +68,11 @@ class Inputs:
         """Products psi' psi between the rows."""
         K = self.X @ self.X.T
         return np.asarray(K.toarray() if sp.issparse(K) else K) + self.bias**2
+
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues of the sum of psi psi' that are not zero, and their eigenvectors, as columns."""
+        n, d = self.shape
+        values, vectors = np.linalg.eigh(self.gram(np.ones(n)) if d <= n else self.row_gram())
+        kept = values > len(values) * np.finfo(float).eps * values[-1]
+        values, vectors = values[kept], vectors[:, kept]
+        return values, vectors if d <= n else self.combined(vectors).T / np.sqrt(values)

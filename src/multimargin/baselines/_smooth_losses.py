@@ -8,7 +8,8 @@ are :math:`\alpha_{il} = -c_{il} \phi'(m_{il})` at their margins m. They are fea
 gradient.
 
 A pass is a Newton step of all outputs that have not converged, each with a line search of its own. The systems are
-solved by conjugate gradients for all outputs together. Where these take many steps, as on badly scaled features, and
+solved by conjugate gradients for all outputs together, preconditioned through the eigenvectors of one Gram matrix if
+there are outputs enough for that. Where these take many steps, as on badly scaled features, and
 rows or features are few, Cholesky factors serve from then on.
 """
 
@@ -38,6 +39,7 @@ DIRECT = 1000
 PATIENCE = 50
 """after so many steps of conjugate gradients; larger ones take at most"""
 MOST_CG_STEPS = 250
+EIGENVECTOR_COST, PRODUCTS_SAVED = 9, 400
 MOST_HALVINGS = 40
 SUFFICIENT = 1e-4
 WITHIN = 0.9  # of the tolerance: the certifier sums in another order
@@ -102,7 +104,7 @@ class SmoothProblem:
         scores = np.zeros(self.sign.shape)
         primal, dual = self._bounds(W, scores)
         left = np.flatnonzero(primal - dual > WITHIN * limits.tol * primal)
-        newton = _NewtonSystem(self.inputs)
+        newton = _NewtonSystem(self.inputs, n_outputs)
         clock, imprecise = Clock(limits), False
         while len(left):
             part = self._part(left)
@@ -168,10 +170,16 @@ class SmoothProblem:
 class _NewtonSystem:
     """Solves ``(I + sum_i h_i psi_i psi_i') d = r`` for many outputs with curvatures h of their own."""
 
-    def __init__(self, inputs: Inputs):
+    def __init__(self, inputs: Inputs, n_outputs: int):
         self.inputs = inputs
         self.direct = False
         self.row_gram: Array | None = None
+        self.spectrum = inputs.spectrum() if self._pays_off(n_outputs) else None
+
+    def _pays_off(self, n_outputs: int) -> bool:
+        """Whether the eigenvectors of the Gram matrix, which all outputs share, cost less than the steps they save."""
+        n, d = self.inputs.shape
+        return min(n, d) ** 3 * EIGENVECTOR_COST <= PRODUCTS_SAVED * self.inputs.size * n_outputs
 
     def solve(self, curvature: Array, right: Array) -> Array:
         """Return the solutions for curvatures (n_rows, n_outputs) and right sides (n_outputs, n_features + 1)."""
@@ -187,6 +195,15 @@ class _NewtonSystem:
         if self.row_gram is None:
             self.row_gram = self.inputs.row_gram()
         return self._by_rows(curvature, right)
+
+    def _preconditioner(self, curvature: Array) -> Callable[[Array], Array]:
+        """Return what nearly solves the systems: with mean curvatures in place of those of rows, or the diagonal."""
+        if self.spectrum is None:
+            scale = 1.0 / (1.0 + self.inputs.squares(curvature).T)
+            return lambda residual: scale * residual
+        values, vectors = self.spectrum
+        shift = 1.0 / (1.0 + curvature.mean(axis=0)[:, None] * values) - 1.0
+        return lambda residual: residual + (residual @ vectors * shift) @ vectors.T
 
     def _by_features(self, h: Array, right: Array) -> Array:
         used = h > 0
@@ -208,9 +225,9 @@ class _NewtonSystem:
 
     def _by_conjugate_gradients(self, curvature: Array, right: Array, most_steps: int) -> tuple[Array, bool]:
         """Return solutions, and whether they are good enough for a Newton step."""
-        scale = 1.0 / (1.0 + self.inputs.squares(curvature).T)
+        scaled = self._preconditioner(curvature)
         found, residual = np.zeros_like(right), right.copy()
-        direction = scale * residual
+        direction = scaled(residual)
         product = np.sum(residual * direction, axis=1)
         enough = 1e-2 * product
         tiny = np.finfo(float).tiny
@@ -219,8 +236,9 @@ class _NewtonSystem:
             length = product / np.maximum(np.sum(direction * image, axis=1), tiny)
             found += length[:, None] * direction
             residual -= length[:, None] * image
-            last, product = product, np.sum(residual * scale * residual, axis=1)
+            towards = scaled(residual)
+            last, product = product, np.sum(residual * towards, axis=1)
             if np.all(product <= enough):
                 return found, True
-            direction = scale * residual + (product / np.maximum(last, tiny))[:, None] * direction
+            direction = towards + (product / np.maximum(last, tiny))[:, None] * direction
         return found, False
