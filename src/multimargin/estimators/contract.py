@@ -202,7 +202,7 @@ class MultilabelClassifier(MultilabelPredictor):
         last = self._last_fit(problem)
         task = self._prepare(problem)
         if problem.constant.any():
-            _warn_constant(problem.labels, problem.constant)
+            warn_constant(problem.labels, problem.constant)
         monitor = Monitor(self.callback, int(self.verbose), type(self).__name__)
         model = self._solve(task, last, monitor)
         self._write(self._attributes(problem, model, monitor), model, problem)
@@ -409,7 +409,8 @@ def _suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:
     return costs and largest <= LARGEST_SINGLE and (largest == 0.0 or largest >= SMALLEST_SINGLE)
 
 
-def _warn_constant(labels: LabelMatrix, constant: NDArray[np.bool_]) -> None:
+def warn_constant(labels: LabelMatrix, constant: NDArray[np.bool_]) -> None:
+    """Warn the caller of ``fit``, through one frame between, of labels that are predicted constant."""
     if labels.form == LabelForm("column", dtype=labels.form.dtype):
         subject = f"y has a single class, {labels.values.tolist()}"
     else:
