@@ -85,7 +85,8 @@ class LabelPowerset(MultilabelClassifier):
     >>> import numpy as np
     >>> from multimargin.baselines import LabelPowerset
     >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    >>> model = LabelPowerset(C=10).fit(X, [{"sea"}, {"sun"}, {"sea", "sun"}, set()])
+    >>> Y = [{"sea"}, {"sun"}, {"sea", "sun"}, set()]
+    >>> model = LabelPowerset(C=10).fit(np.vstack([X, X + 0.1]), Y + Y)
     >>> model.predict_sets([[0.9, 0.1], [1.0, 0.9]])
     [('sun',), ('sea', 'sun')]
     """
