@@ -15,7 +15,7 @@ from multimargin.errors import InputError
 from multimargin.estimators.contract import MultilabelClassifier
 
 METHODS = list(REGISTRY.values())
-MASKS_UNKNOWN = {"BinaryRelevance", "RankSVM"}
+MASKS_UNKNOWN = {"BinaryRelevance", "CategoryRanking", "CuttingPlaneM3L", "RankSVM"}
 SEES_THE_ORDER_OF_LABELS = {"ClassifierChain", "LEAD", "RAkEL", "RandomForestLabels"}
 NAMES = ["a", "b", "c", "d"]
 

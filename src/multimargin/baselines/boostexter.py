@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from multimargin import _core
 from multimargin._rows import native_rows
-from multimargin.baselines._base import Baseline
+from multimargin.baselines._base import VaryingLabelsBaseline
 from multimargin.errors import InputError
 from multimargin.estimators.contract import threads
 from multimargin.estimators.monitor import History, Monitor, Progress
@@ -26,7 +26,7 @@ from multimargin.fitted_rules import Rule, array_of, count, exactly
 __all__ = ["BoosTexter"]
 
 
-class BoosTexter(Baseline):
+class BoosTexter(VaryingLabelsBaseline):
     r"""BoosTexter: AdaBoost.MH with trees of one level.
 
     Lowers, by one tree :math:`h_t` after the other, the exponential loss of all n rows and L labels,
@@ -70,23 +70,17 @@ class BoosTexter(Baseline):
         Feature of each tree.
     thresholds_ : ndarray of shape (n_rounds,)
         Its threshold.
-    below_, above_ : ndarray of shape (n_rounds, n_labels)
-        Values of the labels where the feature is at most the threshold, and where it is above.
-    intercept_ : ndarray of shape (n_labels,)
+    below_ : ndarray of shape (n_rounds, n_varying)
+        Values of the labels that are not constant where the feature is at most the threshold.
+    above_ : ndarray of shape (n_rounds, n_varying)
+        Their values where it is above.
+    intercept_ : ndarray of shape (n_varying,)
         Added to all scores: 0, unless there is no tree; then the value of one that does not split.
     history_ : History
         ``time``, ``pass_`` and, as ``primal``, the exponential loss after each round; ``dual`` is the value 0 that no
         loss is below.
     n_iter_ : int
         Number of trees.
-    classes_ : ndarray
-        Label names; for a 1-D y, its two classes.
-    label_names_ : ndarray of shape (n_labels,)
-        Label names.
-    label_form_ : LabelForm
-        The form Y had in training, which predictions take.
-    n_features_in_ : int
-        Number of features.
 
     References
     ----------
@@ -152,13 +146,18 @@ class BoosTexter(Baseline):
         """
         check_is_fitted(self)
         X = self._check_X(X)
-        scores = np.tile(self.intercept_, (X.shape[0], 1))
+        varies = self.constant_signs_ == 0
+        scores = np.tile(self.constant_signs_.astype(np.float64), (X.shape[0], 1))
+        if not varies.any():
+            return
+        scores[:, varies] = self.intercept_
         columns = sp.csc_array(X) if sp.issparse(X) else X
         for feature, threshold, below, above in zip(
             self.features_, self.thresholds_, self.below_, self.above_, strict=True
         ):
             column = columns[:, [feature]].toarray() if sp.issparse(X) else columns[:, [feature]]
-            scores = scores + np.where(column > threshold, above, below)
+            scores = scores.copy()
+            scores[:, varies] += np.where(column > threshold, above, below)
             yield self._in_form(scores)
 
     def _fit(self, X: Any, Y: sp.csr_array) -> dict[str, Any]:
@@ -210,7 +209,7 @@ class BoosTexter(Baseline):
             raise InputError(msg)
         return least >= 0
 
-    def _scores(self, X: Any) -> NDArray[Any]:
+    def _varying_scores(self, X: Any) -> NDArray[Any]:
         features, place = np.unique(self.features_, return_inverse=True)
         change, start = self.above_ - self.below_, self.intercept_ + self.below_.sum(axis=0)
         scores = np.empty((X.shape[0], len(start)))
@@ -220,14 +219,13 @@ class BoosTexter(Baseline):
             scores[rows] = start + (values[:, place] > self.thresholds_).astype(np.float64) @ change
         return scores
 
-    def _fitted_rules(self) -> dict[str, Rule]:
+    def _varying_rules(self) -> dict[str, Rule]:
         return {
-            **super()._fitted_rules(),
             "features_": array_of("rounds", 0, "features", "i4"),
             "thresholds_": array_of("rounds", types="f8"),
-            "below_": array_of("rounds labels", types="f8"),
-            "above_": array_of("rounds labels", types="f8"),
-            "intercept_": array_of("labels", types="f8"),
+            "below_": array_of("rounds varying", types="f8"),
+            "above_": array_of("rounds varying", types="f8"),
+            "intercept_": array_of("varying", types="f8"),
             "history_": exactly(History),
             "n_iter_": count(0, "rounds"),
         }

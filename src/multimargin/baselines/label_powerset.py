@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 
+from multimargin import _core
 from multimargin.baselines._crammer_singer import CrammerSingerProblem
 from multimargin.baselines._inputs import Inputs
 from multimargin.baselines._label_sets import class_columns, distinct_sets
 from multimargin.baselines._whole_label_sets import refuse_unknown_labels
 from multimargin.baselines.binary_relevance import BinaryRelevance
 from multimargin.estimators.certificate import Bounds
-from multimargin.estimators.contract import Model, MultilabelClassifier, Problem, StrOptions, WarmStart
+from multimargin.estimators.contract import Model, MultilabelClassifier, Problem, Status, StrOptions, WarmStart
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.predictor import row_blocks
 from multimargin.fitted_rules import Rule, array_of
@@ -59,8 +60,8 @@ class LabelPowerset(MultilabelClassifier):
     C : float, default=1.0
         Cost of an error. Larger C fits the training labels harder.
     strategy : {"crammer_singer", "ovr"}, default="crammer_singer"
-        The multi-class SVM. The first is solved in Python, row by row, one label set at a time cheaper than the second
-        but in more passes; the second by Newton's method for all classes together.
+        The multi-class SVM. The first is solved natively, row by row; the second by Newton's method for all classes
+        together.
     random_state : int, RandomState or None, default=None
         Order in which rows are visited.
 
@@ -85,7 +86,8 @@ class LabelPowerset(MultilabelClassifier):
     >>> import numpy as np
     >>> from multimargin.baselines import LabelPowerset
     >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    >>> model = LabelPowerset(C=10).fit(X, [{"sea"}, {"sun"}, {"sea", "sun"}, set()])
+    >>> Y = [{"sea"}, {"sun"}, {"sea", "sun"}, set()]
+    >>> model = LabelPowerset(C=10).fit(np.vstack([X, X + 0.1]), Y + Y)
     >>> model.predict_sets([[0.9, 0.1], [1.0, 0.9]])
     [('sun',), ('sea', 'sun')]
     """
@@ -141,9 +143,14 @@ class LabelPowerset(MultilabelClassifier):
         return self._binary()._solve(_classes_as_labels(task), None, monitor)
 
     def _crammer_singer(self, task: PowersetTask, monitor: Monitor) -> Model:
-        svm = self._svm(task)
-        bias = self._constant_feature()
-        W, alpha, passes, status = svm.solve(self._limits(task.problem, monitor))
+        svm, bias, classes = self._svm(task), self._constant_feature(), _classes_as_labels(task)
+        if len(task.sets) < 2:
+            W, alpha = np.zeros((1, task.problem.X.shape[1] + 1)), np.zeros((len(task.code), 1))
+            passes, status = 0, Status.converged
+        else:
+            limits = self._limits(task.problem, monitor)
+            found = _core.fit_category_ranking(rows=classes.rows, labels=classes.cells, bias=bias, limits=limits)
+            W, alpha, passes, status = found.weights, found.dual, found.result.passes, found.result.status
         fitted = {"coef_": W[:, :-1].copy(), "intercept_": bias * W[:, -1]}
         return Model(fitted, Bounds(svm.primal(self._weights(fitted)), svm.dual(alpha)), passes, status)
 

@@ -35,6 +35,12 @@ class RankSVM(RankingModel):
     n_jobs : int, optional
         Has no effect; the solver runs on one thread.
 
+    Attributes
+    ----------
+    certificate_ : Certificate
+        Of the ranking problem. The ranking weights are those of the decisions less their mean: the best ones sum to
+        zero.
+
     References
     ----------
     A. Elisseeff, J. Weston. A kernel method for multi-labelled classification. NIPS 14 (2001).
