@@ -55,10 +55,10 @@ class AdaBoostMH {
         const std::uint8_t* codes = bins_.codes(stump.feature, codes_);
         rounds_.features.push_back(static_cast<std::int32_t>(stump.feature));
         rounds_.thresholds.push_back(bins_.cut(stump.feature, stump.bin));
-        std::vector<SignedChunk<double>> factors(2 * static_cast<std::size_t>(weights_.chunks()));
+        Buffer<SignedSums<double>> factors(2 * static_cast<std::size_t>(weights_.chunks()));
         double before = 0.0, after = 0.0;
         for (int k = 0; k < weights_.chunks(); ++k) {
-            SignedChunk<double>* blocks = factors.data() + 2 * k;
+            SignedSums<double>* blocks = factors.data() + 2 * k;
             WeightKernels::block_sums(weights_.of(k), codes, weights_.rows(), stump.bin, blocks);
             const Index labels = std::min<Index>(lanes<double>, weights_.labels() - Index{k} * lanes<double>);
             for (int b = 0; b < 2; ++b)
@@ -75,7 +75,7 @@ class AdaBoostMH {
         const double normaliser = after / before;
         loss_ *= normaliser;
         for (int k = 0; k < weights_.chunks(); ++k) {
-            SignedChunk<double>* blocks = factors.data() + 2 * k;
+            SignedSums<double>* blocks = factors.data() + 2 * k;
             for (int b = 0; b < 2; ++b) {
                 blocks[b].positive /= normaliser;
                 blocks[b].negative /= normaliser;

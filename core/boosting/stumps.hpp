@@ -24,7 +24,7 @@ namespace multimargin::boosting {
 // Z of the cut after each bin, and the memory in which it is computed.
 template <class T>
 struct Curve {
-    Buffer<SignedChunk<T>> sums{most_bins}, part{most_bins};
+    Buffer<SignedSums<T>> sums{most_bins}, part{most_bins};
     Buffer<Chunk<T>> low{most_bins}, high{most_bins};
     double z[most_bins];
 };
@@ -32,45 +32,33 @@ struct Curve {
 template <class T>
 struct StumpKernels {
     // Adds weights to the sums of the bins of their rows.
-    MULTIMARGIN_SIMD static void add_rows(const SignedChunk<T>* weights, const std::uint8_t* codes, Index rows,
-                                          SignedChunk<T>* sums) {
-        for (Index i = 0; i < rows; ++i) {
-            SignedChunk<T>& sum = sums[codes[i]];
-            sum.positive += weights[i].positive;
-            sum.negative += weights[i].negative;
-        }
+    MULTIMARGIN_SIMD static void add_rows(const Chunk<T>* weights, const std::uint8_t* codes, Index rows,
+                                          SignedSums<T>* sums) {
+        for (Index i = 0; i < rows; ++i) sums[codes[i]].add(weights[i]);
     }
     // The same for stored entries; the bin of 0 gets what is missing to the sum of all rows.
-    MULTIMARGIN_SIMD static void add_entries(const SignedChunk<T>* weights, const std::int32_t* rows,
+    MULTIMARGIN_SIMD static void add_entries(const Chunk<T>* weights, const std::int32_t* rows,
                                              const std::uint8_t* codes, Index entries, std::uint8_t zero,
-                                             SignedChunk<T> all, SignedChunk<T>* sums) {
+                                             const SignedSums<T>& all, SignedSums<T>* sums) {
+        SignedSums<T> stored{};
         for (Index e = 0; e < entries; ++e) {
-            const SignedChunk<T>& weight = weights[rows[e]];
-            sums[codes[e]].positive += weight.positive;
-            sums[codes[e]].negative += weight.negative;
-            all.positive -= weight.positive;
-            all.negative -= weight.negative;
+            sums[codes[e]].add(weights[rows[e]]);
+            stored.add(weights[rows[e]]);
         }
-        sums[zero].positive += lane_max(all.positive, Chunk<T>{});
-        sums[zero].negative += lane_max(all.negative, Chunk<T>{});
+        sums[zero].positive += lane_max(all.positive - stored.positive, Chunk<T>{});
+        sums[zero].negative += lane_max(all.negative - stored.negative, Chunk<T>{});
     }
-    MULTIMARGIN_SIMD static void merge(const SignedChunk<T>* part, int bins, SignedChunk<T>* sums) {
-        for (int b = 0; b < bins; ++b) {
-            sums[b].positive += part[b].positive;
-            sums[b].negative += part[b].negative;
-        }
+    MULTIMARGIN_SIMD static void merge(const SignedSums<T>* part, int bins, SignedSums<T>* sums) {
+        for (int b = 0; b < bins; ++b) sums[b].add(part[b]);
     }
     // Adds what a chunk of labels has to Z of every cut. A loop over plain numbers: its roots are taken side by side.
-    MULTIMARGIN_SIMD static void add_roots(const SignedChunk<T>* sums, int bins, Chunk<T>* low, Chunk<T>* high,
+    MULTIMARGIN_SIMD static void add_roots(const SignedSums<T>* sums, int bins, Chunk<T>* low, Chunk<T>* high,
                                            double* z) {
-        SignedChunk<T> up{}, down{};
+        SignedSums<T> up{}, down{};
         for (int b = 0; b + 1 < bins; ++b) {
-            up.positive += sums[b].positive;
-            up.negative += sums[b].negative;
+            up.add(sums[b]);
             low[b] = up.positive * up.negative;
-            const SignedChunk<T>& sum = sums[bins - 1 - b];
-            down.positive += sum.positive;
-            down.negative += sum.negative;
+            down.add(sums[bins - 1 - b]);
             high[bins - 2 - b] = down.positive * down.negative;
         }
         T* roots = reinterpret_cast<T*>(low);
@@ -94,13 +82,13 @@ struct StumpKernels {
 template <class T>
 void find_curve(const CellWeights<T>& weights, const std::uint8_t* codes, int bins, Curve<T>& curve) {
     constexpr Index rows_at_once = 4096;  // sums of sums: rounding stays small however many rows there are
-    const auto bytes = static_cast<std::size_t>(bins) * sizeof(SignedChunk<T>);
+    const auto bytes = static_cast<std::size_t>(bins) * sizeof(SignedSums<T>);
     std::fill_n(curve.z, bins, 0.0);
     for (int k = 0; k < weights.chunks(); ++k) {
         std::memset(static_cast<void*>(curve.sums.data()), 0, bytes);
         for (Index first = 0; first < weights.rows(); first += rows_at_once) {
             const Index count = std::min(rows_at_once, weights.rows() - first);
-            SignedChunk<T>* sums = first == 0 ? curve.sums.data() : curve.part.data();
+            SignedSums<T>* sums = first == 0 ? curve.sums.data() : curve.part.data();
             if (first > 0) std::memset(static_cast<void*>(sums), 0, bytes);
             StumpKernels<T>::add_rows(weights.of(k) + first, codes + first, count, sums);
             if (first > 0) StumpKernels<T>::merge(sums, bins, curve.sums.data());
@@ -111,11 +99,11 @@ void find_curve(const CellWeights<T>& weights, const std::uint8_t* codes, int bi
 
 // The same from stored entries; `all` are the sums over all rows, chunk by chunk.
 template <class T>
-void find_curve(const CellWeights<T>& weights, const SparseBins::Column& column, const SignedChunk<T>* all, int bins,
+void find_curve(const CellWeights<T>& weights, const SparseBins::Column& column, const SignedSums<T>* all, int bins,
                 Curve<T>& curve) {
     std::fill_n(curve.z, bins, 0.0);
     for (int k = 0; k < weights.chunks(); ++k) {
-        std::memset(static_cast<void*>(curve.sums.data()), 0, static_cast<std::size_t>(bins) * sizeof(SignedChunk<T>));
+        std::memset(static_cast<void*>(curve.sums.data()), 0, static_cast<std::size_t>(bins) * sizeof(SignedSums<T>));
         StumpKernels<T>::add_entries(weights.of(k), column.rows.data(), column.codes.data(),
                                      static_cast<Index>(column.rows.size()), column.zero, all[k], curve.sums.data());
         StumpKernels<T>::add_roots(curve.sums.data(), bins, curve.low.data(), curve.high.data(), curve.z);
@@ -138,7 +126,8 @@ class StumpFinder {
           threads_(threads),
           parts_(static_cast<int>(std::clamp<Index>(bins.cols(), 1, threads > 1 ? 8 * threads : 1))),
           z_(static_cast<std::size_t>(bins.cols())),
-          memory_(static_cast<std::size_t>(threads > 1 ? parts_ : 1)) {}
+          memory_(static_cast<std::size_t>(threads > 1 ? parts_ : 1)),
+          all_(static_cast<std::size_t>(chunks_for(labels, lanes<double>))) {}
 
     // The best split by these weights; feature -1 where no feature has two bins, or where told to leave.
     Stump find(const CellWeights<double>& weights, Control& control) {
@@ -221,9 +210,8 @@ class StumpFinder {
     }
     void sum_all(const CellWeights<double>& weights) {
         const std::vector<std::uint8_t> codes(at(bins_.rows()), 0);
-        all_.resize(static_cast<std::size_t>(weights.chunks()));
         for (int k = 0; k < weights.chunks(); ++k) {
-            SignedChunk<double> blocks[2];
+            SignedSums<double> blocks[2];
             WeightKernels::block_sums(weights.of(k), codes.data(), bins_.rows(), 0, blocks);
             all_[static_cast<std::size_t>(k)] = blocks[0];
         }
@@ -235,7 +223,7 @@ class StumpFinder {
     std::vector<double> z_;
     std::vector<Memory> memory_;
     std::vector<Stump> candidates_;
-    std::vector<SignedChunk<double>> all_;
+    Buffer<SignedSums<double>> all_;  // sums over all rows, of sparse ones
 };
 
 }  // namespace multimargin::boosting
