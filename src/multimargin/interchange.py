@@ -60,9 +60,10 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None) -> Any:
 
     Parameters
     ----------
-    model : fitted LinearM3L, KernelM3L, CalibratedSeparationClassifier, OutputKernelClassifier, RankSVM or \
-            OutputKernelLeastSquares
-        Alone, at the end of a pipeline, or in a ThresholdTuner, FixedThresholds or LabelCalibrator.
+    model : fitted estimator
+        A LinearM3L, KernelM3L, CalibratedSeparationClassifier, OutputKernelClassifier, RankSVM or
+        OutputKernelLeastSquares: alone, at the end of a pipeline, or in a ThresholdTuner, FixedThresholds or
+        LabelCalibrator.
     path : str or path, optional
         A file to write, too.
 
