@@ -31,6 +31,7 @@ ROOMS = (
     "label_kernels",
     "baselines",
     "inspection",
+    "interchange",
     "datasets",
     "metrics",
     "model_selection",

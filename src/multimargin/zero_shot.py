@@ -294,7 +294,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             expect(isinstance(model, MultilabelClassifier), "must be a multi-label estimator")
             expect(hasattr(model, "label_names_"), "must be fitted")
             expect(len(model.label_names_) == sizes["attributes"], "must have a label for every attribute")
-            expect(n_features == sizes.get("features"), "must have the features of the model")
+            expect(n_features == getattr(self, "n_features_in_", None), "must have the features of the model")
 
         def categories(value: Any, sizes: Sizes) -> None:
             expect(self.rule in RULES, f"needs a rule of {RULES}; got {self.rule!r}")

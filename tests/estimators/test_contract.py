@@ -15,6 +15,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from multimargin.errors import InputError
 from multimargin.estimators import REGISTRY
 
+pytestmark = pytest.mark.contract
+
 ESTIMATORS = list(REGISTRY.values())
 
 EXPECTED_FAILURES = {

@@ -262,7 +262,7 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             expect(isinstance(model, MultilabelPredictor | DecisionWrapper), "must be a multi-label estimator")
             expect(hasattr(model, "label_names_"), "must be fitted")
             expect(len(model.label_names_) == sizes["labels"], "must have the labels of the model")
-            expect(n_features == sizes.get("features"), "must have the features of the model")
+            expect(n_features == getattr(self, "n_features_in_", None), "must have the features of the model")
 
         labels_and_features: Any = MultilabelPredictor._fitted_rules  # which all look at label_form_ alone
         return {**labels_and_features(self), "estimator_": estimator, "response_method_": response}
