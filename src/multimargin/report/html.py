@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["Html", "element", "figure", "join", "picture", "table"]
 
-VOID = frozenset({"br", "img", "meta", "hr"})
+VOID = frozenset({"br", "hr", "img", "input", "meta"})
 
 
 class Html(str):
