@@ -23,9 +23,7 @@ def assert_best(Y: np.ndarray, names: tuple[str, ...] = METRICS) -> None:
     chosen = best_constant_sets(read_labels(Y))
     for name in names:
         best = max(
-            found
-            for one in product([False, True], repeat=Y.shape[1])
-            if not np.isnan(found := value(name, Y, one))
+            found for one in product([False, True], repeat=Y.shape[1]) if not np.isnan(found := value(name, Y, one))
         )
         assert value(name, Y, tuple(chosen[name])) == pytest.approx(best, abs=1e-12), name
 

@@ -3,6 +3,7 @@
 import json
 import warnings
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -319,7 +320,7 @@ def test_the_page_asks_nothing_of_the_network_and_runs_one_script(rows: tuple[np
     assert tags.count("title") == tags.count("desc") + 1 == len(pictures) + 1
     levels = [int(tag[1]) for tag in tags if tag in ("h1", "h2", "h3")]
     assert levels[0] == 1
-    assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False))
+    assert all(b - a <= 1 for a, b in pairwise(levels))
 
 
 def test_bad_input_is_refused_before_any_work(rows: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
@@ -350,7 +351,9 @@ def test_the_file_is_written_whole_and_says_what_it_was_told(
 ) -> None:
     X, Y = rows
     model = LinearM3L().fit(X, Y)
-    path = report.write(model, X, Y, tmp_path / "r.html", title="My title", data_name="my rows", feature_names="pqrstuvw")
+    path = report.write(
+        model, X, Y, tmp_path / "r.html", title="My title", data_name="my rows", feature_names="pqrstuvw"
+    )
     text = path.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     page = Page(text)

@@ -62,7 +62,7 @@ def test_the_curve_is_the_f1_above_each_threshold(seed: int) -> None:
 def test_numbers_as_people_read_them() -> None:
     assert number(-0.00001) == "0.000"
     assert number(-1.5, 1) == "\u22121.5"
-    assert number(math.nan) == "–"
+    assert number(math.nan) == "\u2013"
     assert number(-math.inf) == "\u2212∞"
     assert count(12345) == "12,345"
     assert count(1.5) == "1.5"

@@ -16,8 +16,8 @@ Write a report of a model on the rows of a file: one HTML page that needs no net
 
 It shows the labels, the certificate [bold](P - D) / P <= tol[/bold] of training, every metric beside that of the best
 constant prediction (for macro-F1 every label everywhere, [bold]F = 2P / (P + n)[/bold] for P of n rows), a table of all
-labels that sorts and filters, F1 against thresholds, probabilities against shares of positives, ties between labels, and
-the rows the model is most wrong about, with the parts of their scores.
+labels that sorts and filters, F1 against thresholds, probabilities against shares of positives, ties between labels,
+and the rows the model is most wrong about, with the parts of their scores.
 
 With [bold]--train[/bold] the page also compares with one-vs-all, [bold]LinearM3L[/bold] without prior or tuned
 thresholds, trained on those rows, and says which rows occur in both files.

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from multimargin.errors import InputError
 
-__all__ = ["fitted_label_names", "first_with", "layers", "model_name", "preprocessing", "reaching", "trained"]
+__all__ = ["first_with", "fitted_label_names", "layers", "model_name", "preprocessing", "reaching", "trained"]
 
 
 def layers(model: Any) -> Iterator[Any]:

@@ -95,9 +95,7 @@ def write(
     if not target.absolute().parent.is_dir():
         msg = f"path must lie in a folder that exists; {target.parent} does not. Create it first."
         raise InputError(msg)
-    evidence = gather(
-        model, X, Y, train=train, data_name=data_name, train_name=train_name, feature_names=feature_names
-    )
+    evidence = gather(model, X, Y, train=train, data_name=data_name, train_name=train_name, feature_names=feature_names)
     return write_report(evidence, target, title)
 
 

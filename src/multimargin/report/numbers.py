@@ -6,7 +6,7 @@ import math
 
 __all__ = ["MISSING", "count", "number", "percent", "significant"]
 
-MISSING = "–"
+MISSING = "\u2013"
 
 
 def number(value: float, digits: int = 3) -> str:

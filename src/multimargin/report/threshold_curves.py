@@ -60,7 +60,9 @@ def thresholded(evidence: Evidence) -> Thresholded | None:
 
 
 def _stored(cells: sp.csr_array) -> NDArray[np.bool_]:
-    return np.asarray(sp.csr_array((np.ones(cells.nnz, dtype=bool), cells.indices, cells.indptr), cells.shape).toarray())
+    return np.asarray(
+        sp.csr_array((np.ones(cells.nnz, dtype=bool), cells.indices, cells.indptr), cells.shape).toarray()
+    )
 
 
 def f1_curve(scores: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats]:

@@ -79,9 +79,11 @@ def _table(evidence: Evidence, shown: list[str], expected: dict[str, float]) -> 
         others = [expected.get(name, math.nan)] if expected else []
         others += [evidence.reference.report.values.get(name, math.nan)] if evidence.reference else []
         cells = [number(value) for value in (*others, evidence.constants[name])]
-        words = [metric_words(name), element("span", " ↓ smaller is better", class_="soft")] if is_loss(name) else [
-            metric_words(name)
-        ]
+        words = (
+            [metric_words(name), element("span", " ↓ smaller is better", class_="soft")]
+            if is_loss(name)
+            else [metric_words(name)]
+        )
         rows.append([join(words), element("strong", number(evidence.values[name])), *cells, _line(evidence, name)])
     return table([*header, "best constant", element("span", "from 0 to 1", class_="soft")], rows)
 

@@ -36,7 +36,7 @@ class Column:
 
 
 def labels_section(evidence: Evidence) -> Part:
-    """The table, its controls and the meaning of its columns."""
+    """Make the table, its controls and the meaning of its columns."""
     columns = _columns(evidence)
     here = evidence.truth.counts()[0]
     order = np.argsort(-here, kind="stable")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ MOST_NAMES = 6
 
 
 def mind_section(evidence: Evidence) -> Part | None:
-    """The list of warnings."""
+    """Make the list of warnings."""
     found = what_to_mind(evidence)
     if not found:
         return None
@@ -46,8 +47,8 @@ def _of_certificate(estimator: Any) -> list[str]:
         )
     if certificate.oracle_exact < 1:
         found.append(
-            f"{1 - certificate.oracle_exact:.1%} of the inference calls were not proved exact; the certificate uses their "
-            "bounds."
+            f"{1 - certificate.oracle_exact:.1%} of the inference calls were not proved exact; the certificate uses "
+            "their bounds."
         )
     return found
 
@@ -59,16 +60,20 @@ def _of_rows(evidence: Evidence) -> list[str]:
     if same is None or same == 0:
         return []
     if same == evidence.truth.n_samples:
-        return ["All these rows are in the training rows: the numbers say nothing of new ones. Report on rows kept apart."]
+        return [
+            "All these rows are in the training rows: the numbers say nothing of new ones. Report on rows kept apart."
+        ]
     words = "1 row is" if same == 1 else f"{same:,} rows are"
     return [f"{words} in the training rows, too: the numbers are a little too good. Remove duplicates."]
 
 
 def _shared_rows(seen: Any, here: Any) -> int | None:
     """How many rows are equal to a training row; None for rows that are no numbers."""
-    known = _fingerprints(seen)
-    rows = _fingerprints(here)
-    return None if known is None or rows is None else sum(row in set_ for set_ in [set(known)] for row in rows)
+    known, rows = _fingerprints(seen), _fingerprints(here)
+    if known is None or rows is None:
+        return None
+    distinct = set(known)
+    return sum(row in distinct for row in rows)
 
 
 def _fingerprints(X: Any) -> list[bytes] | None:
@@ -76,10 +81,9 @@ def _fingerprints(X: Any) -> list[bytes] | None:
         cells = sp.csr_array(X).astype(np.float64)
         cells.eliminate_zeros()
         cells.sort_indices()
-        ends = cells.indptr.tolist()
         return [
             cells.indices[a:b].astype(np.int64).tobytes() + cells.data[a:b].tobytes()
-            for a, b in zip(ends[:-1], ends[1:], strict=True)
+            for a, b in pairwise(cells.indptr.tolist())
         ]
     values = np.asarray(X)
     if values.ndim != 2 or values.dtype.kind not in "biuf":
@@ -97,7 +101,9 @@ def _of_labels(evidence: Evidence) -> list[str]:
         few = f"Fewer than 5 positives to tune on: {_names(tuner.rare_labels_)}"
         found.append(f"{few}. Their thresholds follow their frequency rather than their scores.")
     if tuner is not None and len(tuner.infeasible_labels_):
-        found.append(f"Never predicted, because no threshold reaches what was asked for: {_names(tuner.infeasible_labels_)}.")
+        found.append(
+            f"Never predicted, because no threshold reaches what was asked for: {_names(tuner.infeasible_labels_)}."
+        )
     return found
 
 

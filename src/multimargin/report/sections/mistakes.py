@@ -21,7 +21,7 @@ MOST_MARKS = 40
 
 
 def mistakes_section(evidence: Evidence) -> Part | None:
-    """True and predicted labels of the worst rows, and why."""
+    """Show true and predicted labels of the worst rows, and why."""
     found = worst_mistakes(evidence)
     if not found:
         return Part("mistakes", "Mistakes", (element("p", "Every label of every row is predicted right."),))
@@ -69,7 +69,9 @@ def _marks(evidence: Evidence, mistake: Mistake) -> Html:
         for label in sorted(labels)
     ]
     more = len(items) - MOST_MARKS
-    return element("ul", join(items[:MOST_MARKS]), element("li", f"and {more} more") if more > 0 else "", class_="marks")
+    return element(
+        "ul", join(items[:MOST_MARKS]), element("li", f"and {more} more") if more > 0 else "", class_="marks"
+    )
 
 
 def _signed(value: float) -> str:

@@ -68,6 +68,8 @@ def _picture(name: str, one: metrics.Reliability) -> Html:
     for at, low, high in zip(xs, y(one.low), y(one.high), strict=True):
         parts.append(path([at, at], [low, high], class_="stem"))
     parts.append(path(xs, ys, class_="line strong"))
-    parts += [element("circle", cx=f"{a:.1f}", cy=f"{b:.1f}", r=2.4, class_="mark-full") for a, b in zip(xs, ys, strict=True)]
+    parts += [
+        element("circle", cx=f"{a:.1f}", cy=f"{b:.1f}", r=2.4, class_="mark-full") for a, b in zip(xs, ys, strict=True)
+    ]
     words = "; ".join(f"{p:.2f} said, {s:.2f} found" for p, s in zip(one.probability, one.share, strict=True))
     return drawing(176, 172, f"Reliability of {name}", words, *parts)

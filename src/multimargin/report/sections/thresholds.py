@@ -114,7 +114,9 @@ def _all_thresholds(evidence: Evidence, found: Thresholded) -> Html | None:
     return element("figure", drawing(790, 268, "Thresholds of the labels", words, *parts), element("figcaption", words))
 
 
-def _named(evidence: Evidence, labels: NDArray[np.intp], xs: NDArray[np.float64], ys: NDArray[np.float64]) -> list[Html]:
+def _named(
+    evidence: Evidence, labels: NDArray[np.intp], xs: NDArray[np.float64], ys: NDArray[np.float64]
+) -> list[Html]:
     """Write names beside points, where they do not run into each other."""
     placed: list[tuple[float, float, float]] = []
     parts = []
@@ -148,7 +150,13 @@ def _curve(evidence: Evidence, found: Thresholded, values: NDArray[np.float64], 
         text(0, 12, short(name, 30), class_="name"),
         frame(box, x, y, most=(3, 2)),
         path(x(thresholds[kept]), y(f1[kept]), class_="line strong"),
-        element("circle", cx=round(float(x(thresholds[best])), 1), cy=round(float(y(f1[best])), 1), r=3.2, class_="mark-full"),
+        element(
+            "circle",
+            cx=round(float(x(thresholds[best])), 1),
+            cy=round(float(y(f1[best])), 1),
+            r=3.2,
+            class_="mark-full",
+        ),
     ]
     own = float(evidence.report.per_label["f1"][label])
     words = f"best F1 {number(f1[best])} at {number(float(thresholds[best]))}"

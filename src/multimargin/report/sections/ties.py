@@ -15,7 +15,7 @@ from multimargin.report.evidence import Evidence
 from multimargin.report.html import Html, element, join, table
 from multimargin.report.numbers import number, significant
 from multimargin.report.sections.part import Part, details, note
-from multimargin.report.svg import decimals, drawing, path, short, text
+from multimargin.report.svg import decimals, drawing, short, text
 
 __all__ = ["ties_section"]
 
@@ -30,7 +30,7 @@ STYLE = {1: "attract", -1: "exclude", 0: "mixed"}
 
 
 def ties_section(evidence: Evidence) -> Part | None:
-    """A heat map of the prior, or a picture of the label graph, and the strongest ties in numbers."""
+    """Draw a heat map of the prior, or a picture of the label graph, and the strongest ties in numbers."""
     estimator = evidence.estimator
     prior = getattr(estimator, "prior_", getattr(estimator, "prior", None))
     if prior is not None and not isinstance(prior, str) and not callable(prior):
@@ -145,7 +145,9 @@ def _graph_part(evidence: Evidence) -> Part:
     pairs, weights, signs = label_ties(evidence.estimator)
     graph = LabelGraphDisplay(evidence.names, pairs=pairs, weights=weights, signs=signs, max_labels=MOST_LABELS)
     if not len(graph.pairs):
-        return Part("ties", "Ties between labels", (element("p", "No two labels are tied: each is predicted by itself."),))
+        return Part(
+            "ties", "Ties between labels", (element("p", "No two labels are tied: each is predicted by itself."),)
+        )
     words = []
     if graph.without_ties:
         few = len(graph.without_ties) <= 8

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from multimargin.report.evidence import Evidence
 from multimargin.report.html import Html, element, join, table
 from multimargin.report.layers import layers
-from multimargin.report.numbers import count, number, significant
+from multimargin.report.numbers import MISSING, count, number, significant
 from multimargin.report.sections.part import Part, note
 from multimargin.report.svg import Box, Scale, drawing, frame, path, side_by_side
 
@@ -55,7 +55,9 @@ def _layers(model: Any) -> Html:
         element("tr", element("th", name, scope="row"), element("td", own), element("td", usual, class_="soft"))
         for name, own, usual in rows
     )
-    return element("div", element("table", element("thead", head), element("tbody", body), class_="prose"), class_="wide")
+    return element(
+        "div", element("table", element("thead", head), element("tbody", body), class_="prose"), class_="wide"
+    )
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -63,7 +65,7 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def _words(settings: list[str]) -> object:
-    return join((element("code", setting) for setting in settings), " ") if settings else "–"
+    return join((element("code", setting) for setting in settings), " ") if settings else MISSING
 
 
 def shown_value(value: Any) -> str:
@@ -72,7 +74,7 @@ def shown_value(value: Any) -> str:
     if shape is None and hasattr(value, "factor"):
         shape = (len(value.factor),) * 2
     if shape is not None:
-        return f"{type(value).__name__} {'×'.join(map(str, shape))}" if len(shape) else str(value)
+        return f"{type(value).__name__} {' x '.join(map(str, shape))}" if len(shape) else str(value)
     words = repr(value)
     return words if len(words) <= 60 else words[:59] + "…"
 
@@ -126,8 +128,8 @@ def _convergence(history: Any) -> list[Html]:
         410,
         204,
         "Bounds of the optimum over time",
-        f"The objective of the model falls to {primal[-1]:.6g}, the lower bound rises to {dual[-1]:.6g} in {time[-1]:.2f} "
-        "seconds; the optimum lies between.",
+        f"The objective of the model falls to {primal[-1]:.6g}, the lower bound rises to {dual[-1]:.6g} in "
+        f"{time[-1]:.2f} seconds; the optimum lies between.",
         frame(box, x, y, x_words="seconds", y_words="objective (solid) and its lower bound (dashed)"),
         band,
         path(xs, upper, class_="line strong"),
