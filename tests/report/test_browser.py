@@ -31,8 +31,11 @@ def labelled(n_labels: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 10))
     weights = rng.normal(size=(10, n_labels))
-    levels = np.quantile(X @ weights, np.linspace(0.5, 0.99, n_labels))
-    return X, (X @ weights + rng.normal(size=(200, n_labels)) > levels).astype(int)
+    scores = X @ weights + rng.normal(size=(200, n_labels))
+    Y = (scores > np.linspace(0, 6, n_labels)).astype(int)
+    for label in range(n_labels):  # no label without a row, in either half
+        Y[[label % 100, 100 + label % 100], label] = 1
+    return X, Y
 
 
 @pytest.fixture(scope="module", params=[6, 1000])

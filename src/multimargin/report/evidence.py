@@ -24,11 +24,13 @@ from multimargin.labels import LabelMatrix, read_labels
 from multimargin.report.constants import best_constant_sets, label_frequencies
 from multimargin.report.layers import first_with, fitted_label_names, model_name, preprocessing, trained
 
-__all__ = ["Evidence", "Reference", "gather"]
+__all__ = ["LARGEST", "RARE", "Evidence", "Reference", "gather"]
 
 Floats = NDArray[np.float64]
 
 REFERENCE_SECONDS = 60.0
+LARGEST = 1e300
+"""Stands for infinite scores."""
 RARE = 10
 """Labels with at most so many positives are called rare."""
 
@@ -197,8 +199,7 @@ def gather(
     if seen is not None and _n_rows(seen[0]) != seen[1].n_samples:
         msg = f"The X of train has {_n_rows(seen[0])} rows but its Y has {seen[1].n_samples}."
         raise InputError(msg)
-    scores = _response(model, X, "decision_function", truth.n_labels)
-    probabilities = _response(model, X, "predict_proba", truth.n_labels)
+    scores, probabilities = _scores(model, X, truth.n_labels), _probabilities(model, X, truth.n_labels)
     return Evidence(
         model=model,
         X=X,
@@ -245,12 +246,19 @@ def _labels(model: Any, Y: Any, names: NDArray[Any] | None, subject: str) -> Lab
     return replace(labels, positives=labels.positives[:, order], missing=missing, names=names)
 
 
-def _response(model: Any, X: Any, method: str, n_labels: int) -> Floats | None:
-    if not hasattr(model, method):
+def _scores(model: Any, X: Any, n_labels: int) -> Floats | None:
+    """Scores as a table of finite numbers: a threshold may be infinite, and so is the score less it."""
+    if not hasattr(model, "decision_function"):
         return None
-    found = scores_of(model, X, method, n_labels)
-    dense = found.toarray() if sp.issparse(found) else np.asarray(found, dtype=np.float64)
-    return np.nan_to_num(dense, nan=0.0, posinf=np.finfo(np.float64).max, neginf=np.finfo(np.float64).min)
+    found = model.decision_function(X)
+    dense = np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64).reshape(-1, n_labels)
+    return np.asarray(np.clip(dense, -LARGEST, LARGEST))
+
+
+def _probabilities(model: Any, X: Any, n_labels: int) -> Floats | None:
+    if not hasattr(model, "predict_proba"):
+        return None
+    return np.asarray(scores_of(model, X, "predict_proba", n_labels), dtype=np.float64)
 
 
 def _reference(model: Any, X: Any, truth: LabelMatrix, X_train: Any, seen: LabelMatrix) -> Reference | None:

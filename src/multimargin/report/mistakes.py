@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from multimargin.errors import InputError
 from multimargin.inspection import Explanation, explain
-from multimargin.report.evidence import Evidence
+from multimargin.report.evidence import LARGEST, Evidence
 from multimargin.report.layers import reaching
 
 __all__ = ["Mistake", "worst_mistakes"]
@@ -81,8 +81,7 @@ def _margins(evidence: Evidence) -> NDArray[np.float64]:
     if evidence.scores is None:
         return np.zeros(evidence.predicted.shape)
     usual = 0.0 if hasattr(evidence.model, "decision_function") else 0.5
-    limit = np.sqrt(np.finfo(np.float64).max)
-    finite = np.abs(evidence.scores) < limit
+    finite = np.abs(evidence.scores) < LARGEST
     most = float(np.abs(evidence.scores[finite]).max(initial=0.0))
     return np.asarray(np.clip(evidence.scores, -most, most) - usual)
 

@@ -85,13 +85,13 @@ class Scale:
         """Return round values along the scale: powers of ten, or steps of 1, 2 or 5 times one."""
         if self.log:
             first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
-            step = max(1, math.ceil((last - first + 1) / most))
-            return [10.0**k for k in range(first, last + 1, step)]
+            every = max(1, math.ceil((last - first + 1) / most))
+            return [10.0**k for k in range(first, last + 1, every)]
         rough = (self.high - self.low) / most
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
-        first = math.ceil(self.low / step - 1e-9)
-        return [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
+        steps = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
+        return [k * step for k in steps]
 
 
 def tick_text(value: float, log: bool) -> str:

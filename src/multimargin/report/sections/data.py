@@ -24,9 +24,8 @@ def data_section(evidence: Evidence) -> Part:
     header = ["", "these rows"] if seen is None else ["", "training rows", "these rows"]
     columns = [_facts(one) for one in described]
     rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
-    width = getattr(evidence.X, "shape", ())
-    if len(width) == 2:
-        rows.insert(1, ["features", *[count(width[1])] * len(columns)])
+    if len(getattr(evidence.X, "shape", ())) == 2:
+        rows.insert(1, ["features", *[count(evidence.X.shape[1])] * len(columns)])
     content: list[object] = [
         element(
             "div",
@@ -53,7 +52,7 @@ def _facts(one: LabelDescription) -> dict[str, str]:
         "unknown cells": percent(one.unknown),
         "mean imbalance (MeanIR)": significant(one.mean_imbalance),
         "rare beside frequent (SCUMBLE)": number(one.scumble, 4),
-        "dependent pairs of labels": f"{count(np.count_nonzero(pairs.significant))} of {count(pairs.n_tests)}",
+        "dependent pairs of labels": f"{count(int(np.count_nonzero(pairs.significant)))} of {count(pairs.n_tests)}",
     }
 
 

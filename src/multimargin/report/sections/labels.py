@@ -62,7 +62,7 @@ def labels_section(evidence: Evidence) -> Part:
         element("p", "All rows of the table are printed, also those a filter hides on the screen.", class_="print"),
     ]
     if len(rest):
-        rows = [[*_cells(evidence, columns, label), int(evidence.rare[label])] for label in rest.tolist()]
+        rows = [[evidence.names[label], *_cells(columns, label), int(evidence.rare[label])] for label in rest.tolist()]
         content.append(json_script("more-labels", rows))
     meanings = [element("div", element("dt", column.heading), element("dd", column.meaning)) for column in columns]
     content.append(element("dl", join(meanings), class_="meanings"))
@@ -153,12 +153,9 @@ def _heading(words: str, meaning: str, column: int, sorted_by: int) -> Html:
     return element("th", element("button", words, type="button", title=meaning or "name"), scope="col", **state)
 
 
-def _cells(evidence: Evidence, columns: list[Column], label: int) -> list[object]:
-    """Return name, and of each column its words and, where these do not say it in full, its value."""
-    cells: list[object] = [evidence.names[label]]
-    for column in columns:
-        cells.append([column.words(label), _value(float(column.values[label]))])
-    return cells
+def _cells(columns: list[Column], label: int) -> list[tuple[str, str]]:
+    """Return of each column its words and the value that is sorted by."""
+    return [(column.words(label), _value(float(column.values[label]))) for column in columns]
 
 
 def _value(value: float) -> str:
@@ -167,9 +164,8 @@ def _value(value: float) -> str:
 
 def _row(evidence: Evidence, columns: list[Column], label: int) -> Html:
     """Make a row; written out here, because there may be thousands."""
-    name, *cells = _cells(evidence, columns, label)
-    parts = [element("th", name, scope="row")]
-    for column, (words, value) in zip(columns, cells, strict=True):
+    parts = [element("th", evidence.names[label], scope="row")]
+    for column, (words, value) in zip(columns, _cells(columns, label), strict=True):
         share = f' style="--share:{float(value):.3f}"' if column.heading == "F1" and value else ""
         parts.append(Html(f'<td data-v="{value}"{share}>{words}</td>'))
     rare = Html(" data-rare") if evidence.rare[label] else Html("")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from multimargin.report.html import Html, element, join
@@ -33,7 +34,7 @@ def details(summary: object, *content: object) -> Html:
     return element("details", element("summary", summary), *content)
 
 
-def facts(pairs: dict[str, object]) -> Html:
+def facts(pairs: Mapping[str, object]) -> Html:
     """Return names and values as a list."""
     items = [element("div", element("dt", name), element("dd", value)) for name, value in pairs.items()]
     return element("dl", join(items), class_="facts")

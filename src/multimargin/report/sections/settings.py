@@ -22,12 +22,11 @@ PACKAGES = ("multimargin", "numpy", "scipy", "scikit-learn")
 
 def settings_section(evidence: Evidence) -> Part:
     """Versions for people; all settings and metrics as JSON."""
-    versions = _versions()
     return Part(
         "settings",
         "Settings and versions",
         (
-            facts(dict(versions)),
+            facts(_versions()),
             note("Settings, versions and metrics are in this file as JSON, in the element with the id report-data."),
             json_script("report-data", settings(evidence)),
         ),

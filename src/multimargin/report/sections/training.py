@@ -36,20 +36,21 @@ def training_section(evidence: Evidence) -> Part:
 
 
 def _layers(model: Any) -> Html:
-    rows = []
+    rows: list[tuple[str, object, object]] = []
     for layer in layers(model):
         if isinstance(layer, Pipeline):
             steps = " → ".join(type(step).__name__ for _, step in layer.steps[:-1])
-            rows.append(["Pipeline", steps, ""])
+            rows.append(("Pipeline", steps, ""))
             continue
         defaults = {name: known.default for name, known in signature(type(layer)).parameters.items()}
-        changed, usual = [], []
+        changed: list[str] = []
+        usual: list[str] = []
         for name, value in layer.get_params(deep=False).items():
             if name in ("callback", "verbose", "n_jobs") or isinstance(value, BaseEstimator):
                 continue
             same = _same(value, defaults.get(name))
             (usual if same else changed).append(f"{name}={shown_value(value)}")
-        rows.append([type(layer).__name__, _words(changed), _words(usual)])
+        rows.append((type(layer).__name__, _words(changed), _words(usual)))
     head = element("tr", join(element("th", words, scope="col") for words in ("layer", "settings", "defaults")))
     body = join(
         element("tr", element("th", name, scope="row"), element("td", own), element("td", usual, class_="soft"))
