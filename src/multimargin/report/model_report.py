@@ -137,7 +137,8 @@ def _navigation(parts: list[Part]) -> Html:
 def _header(evidence: Evidence, title: str) -> Html:
     rows = f"{count(evidence.truth.n_samples)} rows"
     rows += f" of {evidence.data_name}" if evidence.data_name else ""
-    lead = f"{evidence.title} on {rows} with {count(evidence.truth.n_labels)} labels."
+    what = "" if title == evidence.title else f"{evidence.title}: "
+    lead = f"{what}{rows} with {count(evidence.truth.n_labels)} labels."
     if evidence.train is not None:
         named = f" ({evidence.train_name})" if evidence.train_name else ""
         lead += f" Trained on {count(evidence.train[1].n_samples)} rows{named}."
@@ -147,23 +148,25 @@ def _header(evidence: Evidence, title: str) -> Html:
 def _tiles(evidence: Evidence) -> Html:
     tiles = []
     for name in TILES:
-        beside = f"{number(evidence.constants[name])} best constant"
+        own, constant = evidence.values[name], evidence.constants[name]
+        better = own < constant if is_loss(name) else own > constant
+        beside = f"{'beats' if better else 'behind'} constant {number(constant)}"
         words = metric_words(name) + (" ↓" if is_loss(name) else "")
-        tiles.append(_tile(words, number(evidence.values[name]), beside))
+        tiles.append(_tile(words, number(own), beside, better))
     certificate = getattr(evidence.estimator, "certificate_", None)
     if certificate is not None:
-        proved = "✓ proved" if certificate.converged else "✗ not proved"
-        asked = f"{proved}, asked for {evidence.estimator.tol:g}"
-        tiles.append(_tile("relative gap", significant(certificate.relative_gap, 2), asked))
+        proved = bool(certificate.converged)
+        asked = f"{'proved' if proved else 'not'} within {evidence.estimator.tol:g}"
+        tiles.append(_tile("relative gap", significant(certificate.relative_gap, 2), asked, proved))
     return element("div", join(tiles), class_="tiles")
 
 
-def _tile(words: str, value: str, beside: str) -> Html:
+def _tile(words: str, value: str, beside: str, good: bool) -> Html:
     return element(
         "div",
         element("span", words, class_="what"),
         element("strong", value),
-        element("span", beside, class_="beside"),
+        element("span", f"{'✓' if good else '✗'} {beside}", class_="beside" if good else "beside wrong"),
         class_="tile",
     )
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multimargin.inspection import LabelDescription
+from multimargin.report.constants import label_frequencies
 from multimargin.report.evidence import Evidence
 from multimargin.report.html import Html, element, table
 from multimargin.report.numbers import count, number, percent, significant
 from multimargin.report.sections.part import Part, details, note
-from multimargin.report.svg import Box, Scale, drawing, frame, path, short, text
+from multimargin.report.svg import Box, Scale, decimals, drawing, frame, path, short, text
 
 __all__ = ["data_section"]
+
+Floats = NDArray[np.float64]
 
 PAIRS_SHOWN = 10
 NAMED_BARS = 24
@@ -30,7 +34,7 @@ def data_section(evidence: Evidence) -> Part:
         element(
             "div",
             element("div", table(header, rows)),
-            element("figure", _label_counts(evidence), element("figcaption", _counts_caption(evidence))),
+            element("figure", _label_shares(evidence), element("figcaption", _caption(evidence))),
             class_="halves",
         ),
     ]
@@ -56,52 +60,57 @@ def _facts(one: LabelDescription) -> dict[str, str]:
     }
 
 
-def _counts_caption(evidence: Evidence) -> str:
-    rows = "these rows" if evidence.train is None else "these rows (bars) and in the training rows (marks)"
-    return f"How many of {rows} have each label, the most frequent first."
+def _caption(evidence: Evidence) -> str:
+    if evidence.train is None:
+        return "Share of the rows that have each label, the most frequent first."
+    return "Share of these rows (bars, solid line) and of the training rows (marks, dashed line) that have each label."
 
 
-def _label_counts(evidence: Evidence) -> Html:
-    """Bars of the labels' positives; with many labels a curve on logarithmic scales."""
-    here, seen = evidence.truth.counts()[0], evidence.train_positives
+def _label_shares(evidence: Evidence) -> Html:
+    """Bars of the labels' frequencies; with many labels a curve on logarithmic scales."""
+    here = label_frequencies(evidence.truth)
+    seen = None if evidence.train is None else label_frequencies(evidence.train[1])
     order = np.argsort(-here, kind="stable")
-    most = max(int(here.max()), 1, 1 if seen is None else int(seen.max()))
     described = (
-        f"The most frequent label, {evidence.names[order[0]]}, has {here[order[0]]:,} rows; "
-        f"the median is {np.median(here):,.0f}, the fewest {here.min():,}."
+        f"The most frequent label, {evidence.names[order[0]]}, is in {percent(here[order[0]])} of the rows; the median "
+        f"is {percent(float(np.median(here)))}, the least {percent(float(here.min()))}."
     )
     if len(here) > NAMED_BARS:
-        return _count_curve(here[order], None if seen is None else np.sort(seen)[::-1], most, described)
+        return _share_curve(here[order], None if seen is None else np.sort(seen)[::-1], described)
     height = 17 * len(here) + 26
-    x = Scale(0, most, 150, 500)
-    parts: list[Html] = []
+    box = Box(150, 0, 500, height - 22)
+    most = max(float(here.max()), 0.0 if seen is None else float(seen.max()), 0.01)
+    x = Scale(0, 100 * most, box.left, box.right)
+    parts: list[Html] = [frame(box, x, None)]
     for rank, label in enumerate(order.tolist()):
         top = 17 * rank
-        end = float(x(here[label]))
-        parts.append(text(142, top + 11.5, short(evidence.names[label], 22), "end", class_="name"))
-        bar = {"x": 150, "y": top + 3, "width": max(end - 150, 0.5), "height": 10, "class_": "bar"}
-        parts.append(element("rect", **bar))
+        end = float(x(100 * here[label]))
+        parts.append(text(box.left - 8, top + 11.5, short(evidence.names[label], 22), "end", class_="name"))
+        width = decimals(max(end - box.left, 0.5))
+        parts.append(element("rect", x=box.left, y=top + 3, width=width, height=10, class_="bar"))
+        mark = end
         if seen is not None:
-            at = float(x(seen[label]))
-            parts.append(path([at, at], [top + 1, top + 15], class_="mark-line"))
-        words_at = end if seen is None else max(end, float(x(seen[label])))
-        parts.append(text(words_at + 5, top + 11.5, count(int(here[label]))))
-    parts.append(frame(Box(150, 0, 500, height - 22), x, None))
-    return drawing(545, height, "Rows of each label", described, *parts)
+            mark = float(x(100 * seen[label]))
+            parts.append(path([mark, mark], [top + 1, top + 15], class_="mark-line"))
+        parts.append(text(max(end, mark) + 6, top + 11.5, percent(float(here[label]))))
+    return drawing(555, height, "Share of the rows that have each label", described, *parts)
 
 
-def _count_curve(here: np.ndarray, seen: np.ndarray | None, most: int, described: str) -> Html:
-    box = Box(46, 22, 500, 210)
-    x, y = Scale(1, len(here), box.left, box.right, log=True), Scale(1, max(most, 2), box.bottom, box.top, log=True)
-    parts = [frame(box, x, y, x_words="rank of the label", y_words="rows with the label")]
-    for counts, kind in ((here, "line strong"), (seen, "line dashed")):
-        if counts is not None and (counts > 0).any():
-            kept = counts[counts > 0]
-            parts.append(path(*_thinned(x(np.arange(1, len(kept) + 1)), y(kept)), class_=kind))
-    return drawing(510, 244, "Rows of each label, by rank", described, *parts)
+def _share_curve(here: Floats, seen: Floats | None, described: str) -> Html:
+    box = Box(52, 22, 500, 210)
+    both = here if seen is None else np.concatenate([here, seen])
+    low = float(both[both > 0].min(initial=1.0))
+    y = Scale(100 * low * 0.9, 100 * max(float(both.max()), 2 * low), box.bottom, box.top, log=True)
+    x = Scale(1, len(here), box.left, box.right, log=True)
+    parts = [frame(box, x, y, x_words="rank of the label", y_words="% of the rows have it")]
+    for shares, kind in ((here, "line strong"), (seen, "line second dashed")):
+        if shares is not None and (shares > 0).any():
+            kept = shares[shares > 0]
+            parts.append(path(*_thinned(x(np.arange(1, len(kept) + 1)), y(100 * kept)), class_=kind))
+    return drawing(510, 244, "Share of the rows that have each label, by rank", described, *parts)
 
 
-def _thinned(xs: np.ndarray, ys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _thinned(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
     """Leave out points that cannot be told from the last one."""
     cells = np.floor(xs / 2)
     keep = np.concatenate([[True], cells[1:] != cells[:-1]])

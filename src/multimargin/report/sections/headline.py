@@ -6,7 +6,7 @@ import math
 
 from multimargin.metrics._registry import find_metric
 from multimargin.report.evidence import Evidence
-from multimargin.report.html import Html, element, join, table
+from multimargin.report.html import Html, element, table
 from multimargin.report.layers import layers
 from multimargin.report.numbers import number
 from multimargin.report.sections.part import Part, details, note
@@ -35,7 +35,7 @@ def headline_section(evidence: Evidence) -> Part:
     expected = expected_values(evidence.model)
     shown = [name for name in HEADLINE if name in evidence.values]
     shown += [name for name in expected if name in evidence.values and name not in shown]
-    content: list[object] = [_table(evidence, shown, expected), _key(evidence, bool(expected)), _how(evidence)]
+    content: list[object] = [_table(evidence, shown, expected), _key(evidence), _how(evidence)]
     rest = [name for name in evidence.values if name not in shown and not name.startswith("samples-")]
     if rest:
         rows = [[name, number(evidence.values[name], 4), _left_out(evidence, name)] for name in rest]
@@ -72,19 +72,15 @@ def expected_values(model: object) -> dict[str, float]:
 
 def _table(evidence: Evidence, shown: list[str], expected: dict[str, float]) -> Html:
     header = ["", "this model"]
-    header += ["in training, nested"] if expected else []
+    header += ["nested"] if expected else []
     header += ["one-vs-all"] if evidence.reference else []
     rows = []
     for name in shown:
         others = [expected.get(name, math.nan)] if expected else []
         others += [evidence.reference.report.values.get(name, math.nan)] if evidence.reference else []
         cells = [number(value) for value in (*others, evidence.constants[name])]
-        words = (
-            [metric_words(name), element("span", " ↓ smaller is better", class_="soft")]
-            if is_loss(name)
-            else [metric_words(name)]
-        )
-        rows.append([join(words), element("strong", number(evidence.values[name])), *cells, _line(evidence, name)])
+        words = metric_words(name) + (" ↓" if is_loss(name) else "")
+        rows.append([words, element("strong", number(evidence.values[name])), *cells, _line(evidence, name)])
     return table([*header, "best constant", element("span", "from 0 to 1", class_="soft")], rows)
 
 
@@ -107,10 +103,10 @@ def _line(evidence: Evidence, name: str) -> Html:
     return drawing(220, 18, metric_words(name), words, *parts, class_="spark")
 
 
-def _key(evidence: Evidence, expected: bool) -> Html:
+def _key(evidence: Evidence) -> Html:
     words = "● this model   "
     words += "◇ one-vs-all   " if evidence.reference else ""
-    return element("p", words + "| best constant", class_="note key")
+    return element("p", words + "| best constant   ↓ smaller is better", class_="note key")
 
 
 def _how(evidence: Evidence) -> Html:
@@ -131,6 +127,8 @@ def _how(evidence: Evidence) -> Html:
             " Nested values are measured in training on rows held out, where thresholds and probabilities were learned "
             "on the others."
         )
+    if evidence.thresholds is not None and hasattr(evidence.model, "decision_function"):
+        words.append(" Labels are ranked by their scores less their thresholds.")
     skipped = evidence.report.skipped.get("macro-f1", 0)
     if skipped:
         words.append(

@@ -39,6 +39,7 @@ def thresholds_section(evidence: Evidence) -> Part | None:
         words = "score" if found.usual == 0 else "probability"
         marks = "The solid line is the threshold in use"
         marks += f", the dashed one {found.usual:g}" if found.layer is not None else ""
+        marks += "; an arrow points to one outside the scores"
         content += [
             element("h3", f"F1 against the threshold on the {words}"),
             side_by_side(curves),
@@ -160,12 +161,21 @@ def _curve(evidence: Evidence, found: Thresholded, values: NDArray[np.float64], 
     ]
     own = float(evidence.report.per_label["f1"][label])
     words = f"best F1 {number(f1[best])} at {number(float(thresholds[best]))}"
-    if math.isfinite(threshold):
-        at = float(x(threshold))
-        parts.append(path([at, at], [box.top, box.bottom], class_="mark-line"))
+    if not math.isnan(threshold):
+        parts.append(_upright(x, box, threshold, "mark-line"))
         words = f"F1 {number(own)} at {number(threshold)}; " + words
     if found.layer is not None:
-        usual = float(x(found.usual))
-        parts.append(path([usual, usual], [box.top, box.bottom], class_="line dashed"))
+        parts.append(_upright(x, box, found.usual, "line dashed"))
     parts.append(text(218, 12, f"F1 {number(own, 2)}", "end"))
     return drawing(226, 132, f"F1 of {name} against its threshold", words, *parts)
+
+
+def _upright(x: Scale, box: Box, value: float, kind: str) -> Html:
+    """Draw a line at a value; an arrow at the border if it lies outside."""
+    if x.low <= value <= x.high:
+        at = float(x(value))
+        return path([at, at], [box.top, box.bottom], class_=kind)
+    at, side = (box.left, -1) if value < x.low else (box.right, 1)
+    tip, back = at + 5 * side, at - 3 * side
+    middle = (box.top + box.bottom) / 2 + (9 if "dashed" in kind else 0)
+    return path([back, tip, back], [middle - 4, middle, middle + 4], class_=kind)

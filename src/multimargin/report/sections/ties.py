@@ -96,7 +96,7 @@ def _submatrix(prior: Any, shown: NDArray[np.intp]) -> Floats:
 def _heat_map(R: Floats, names: list[str]) -> Html:
     """Draw the part below the diagonal: squares for positive ties, circles for negative ones."""
     n = len(R)
-    cell = float(np.clip(560 / n, 9, 44))
+    cell = float(np.clip(560 / n, 10, 34))
     left, top = 150.0, 6.0
     off = np.abs(R - np.diag(np.diag(R)))
     limit = float(off.max()) or 1.0

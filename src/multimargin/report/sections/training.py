@@ -14,7 +14,7 @@ from multimargin.report.html import Html, element, join, table
 from multimargin.report.layers import layers
 from multimargin.report.numbers import MISSING, count, number, significant
 from multimargin.report.sections.part import Part, note
-from multimargin.report.svg import Box, Scale, drawing, frame, path, side_by_side
+from multimargin.report.svg import Box, Scale, drawing, frame, path
 
 __all__ = ["shown_value", "training_section"]
 
@@ -28,10 +28,10 @@ def training_section(evidence: Evidence) -> Part:
     if certificate is None:
         content.append(note(f"{type(evidence.estimator).__name__} has no certificate: it is not trained to a bound."))
     else:
-        content += [element("h3", "Certificate"), _certificate(evidence.estimator, certificate)]
+        numbers = _certificate(evidence.estimator, certificate)
         pictures = _convergence(getattr(evidence.estimator, "history_", None))
-        if pictures:
-            content.append(side_by_side(pictures))
+        content += [element("h3", "Certificate"), _verdict(certificate)]
+        content.append(element("div", numbers, element("div", *pictures), class_="halves") if pictures else numbers)
     return Part("training", "Model and certificate", tuple(content))
 
 
@@ -80,6 +80,16 @@ def shown_value(value: Any) -> str:
     return words if len(words) <= 60 else words[:59] + "…"
 
 
+def _verdict(certificate: Any) -> Html:
+    proved = bool(certificate.converged)
+    return element(
+        "p",
+        element("strong", "✓ Proved within the tolerance. " if proved else "✗ Not proved within the tolerance. "),
+        GAP_WORDS,
+        class_="verdict " + ("right" if proved else "wrong"),
+    )
+
+
 def _certificate(estimator: Any, certificate: Any) -> Html:
     names = {
         "primal": "objective of the model (primal)",
@@ -99,14 +109,7 @@ def _certificate(estimator: Any, certificate: Any) -> Html:
     history = getattr(estimator, "history_", None)
     if history is not None and len(history.time):
         rows.append(["seconds", number(float(history.time[-1]), 2)])
-    proved = certificate.converged
-    verdict = element(
-        "p",
-        element("strong", "✓ Proved within the tolerance. " if proved else "✗ Not proved within the tolerance. "),
-        GAP_WORDS,
-        class_="verdict " + ("right" if proved else "wrong"),
-    )
-    return join([verdict, table(["", "value"], rows)])
+    return table(["", "value"], rows)
 
 
 def _convergence(history: Any) -> list[Html]:
