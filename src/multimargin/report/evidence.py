@@ -258,7 +258,8 @@ def _scores(model: Any, X: Any, n_labels: int) -> Floats | None:
 def _probabilities(model: Any, X: Any, n_labels: int) -> Floats | None:
     if not hasattr(model, "predict_proba"):
         return None
-    return np.asarray(scores_of(model, X, "predict_proba", n_labels), dtype=np.float64)
+    found = np.asarray(scores_of(model, X, "predict_proba", n_labels), dtype=np.float64)
+    return np.asarray(np.clip(found, 0.0, 1.0))  # sums of probabilities may miss 0 and 1 by their rounding
 
 
 def _reference(model: Any, X: Any, truth: LabelMatrix, X_train: Any, seen: LabelMatrix) -> Reference | None:

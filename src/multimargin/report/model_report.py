@@ -18,6 +18,7 @@ from multimargin.report.numbers import count, number, significant
 from multimargin.report.page import document, resource
 from multimargin.report.sections import SECTIONS
 from multimargin.report.sections.headline import is_loss, metric_words
+from multimargin.report.sections.mind import what_to_mind
 from multimargin.report.sections.part import Part
 
 __all__ = ["report_page", "write"]
@@ -142,7 +143,12 @@ def _header(evidence: Evidence, title: str) -> Html:
     if evidence.train is not None:
         named = f" ({evidence.train_name})" if evidence.train_name else ""
         lead += f" Trained on {count(evidence.train[1].n_samples)} rows{named}."
-    return element("header", element("h1", title), element("p", lead, class_="lead"), _tiles(evidence))
+    content = [element("h1", title), element("p", lead, class_="lead"), _tiles(evidence)]
+    warnings = len(what_to_mind(evidence))
+    if warnings:
+        words = "1 thing to mind" if warnings == 1 else f"{warnings} things to mind"
+        content.append(element("p", element("a", words, href="#mind"), class_="aside"))
+    return element("header", *content)
 
 
 def _tiles(evidence: Evidence) -> Html:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from multimargin.report.html import Html, element, join
 
-__all__ = ["Box", "Scale", "decimals", "drawing", "frame", "path", "short", "side_by_side", "text"]
+__all__ = ["Box", "Scale", "decimals", "drawing", "frame", "name_width", "path", "short", "side_by_side", "text"]
 
 
 def decimals(value: float) -> str:
@@ -24,6 +24,11 @@ def decimals(value: float) -> str:
 def short(name: str, limit: int) -> str:
     """Return a name that is cut if it is long."""
     return name if len(name) <= limit else name[: limit - 1] + "…"
+
+
+def name_width(names: Iterable[str], limit: int) -> float:
+    """Return about how much room the longest of these names needs, once they are cut."""
+    return 14.0 + 6.3 * max((len(short(name, limit)) for name in names), default=0)
 
 
 def drawing(width: float, height: float, title: str, description: str, *content: object, **attributes: object) -> Html:

@@ -11,7 +11,7 @@ from multimargin.report.evidence import Evidence
 from multimargin.report.html import Html, element, table
 from multimargin.report.numbers import count, number, percent, significant
 from multimargin.report.sections.part import Part, details, note
-from multimargin.report.svg import Box, Scale, decimals, drawing, frame, path, short, text
+from multimargin.report.svg import Box, Scale, decimals, drawing, frame, name_width, path, short, text
 
 __all__ = ["data_section"]
 
@@ -78,7 +78,8 @@ def _label_shares(evidence: Evidence) -> Html:
     if len(here) > NAMED_BARS:
         return _share_curve(here[order], None if seen is None else np.sort(seen)[::-1], described)
     height = 17 * len(here) + 26
-    box = Box(150, 0, 500, height - 22)
+    left = name_width(evidence.names, 22)
+    box = Box(left, 0, left + 350, height - 22)
     most = max(float(here.max()), 0.0 if seen is None else float(seen.max()), 0.01)
     x = Scale(0, 100 * most, box.left, box.right)
     parts: list[Html] = [frame(box, x, None)]
@@ -93,7 +94,7 @@ def _label_shares(evidence: Evidence) -> Html:
             mark = float(x(100 * seen[label]))
             parts.append(path([mark, mark], [top + 1, top + 15], class_="mark-line"))
         parts.append(text(max(end, mark) + 6, top + 11.5, percent(float(here[label]))))
-    return drawing(555, height, "Share of the rows that have each label", described, *parts)
+    return drawing(box.right + 55, height, "Share of the rows that have each label", described, *parts)
 
 
 def _share_curve(here: Floats, seen: Floats | None, described: str) -> Html:

@@ -15,7 +15,7 @@ from multimargin.report.evidence import Evidence
 from multimargin.report.html import Html, element, join, table
 from multimargin.report.numbers import number, significant
 from multimargin.report.sections.part import Part, details, note
-from multimargin.report.svg import decimals, drawing, short, text
+from multimargin.report.svg import decimals, drawing, name_width, short, text
 
 __all__ = ["ties_section"]
 
@@ -58,7 +58,7 @@ def _prior_part(evidence: Evidence, prior: Any) -> Part | None:
     ]
     caption = (
         "The prior R the model was given; similar labels stand side by side. Squares: labels that come together; "
-        f"circles: labels that exclude each other; the darker the stronger.{words}"
+        f"circles: labels that exclude each other; the fuller the stronger.{words}"
     )
     return Part(
         "ties",
@@ -96,8 +96,8 @@ def _submatrix(prior: Any, shown: NDArray[np.intp]) -> Floats:
 def _heat_map(R: Floats, names: list[str]) -> Html:
     """Draw the part below the diagonal: squares for positive ties, circles for negative ones."""
     n = len(R)
-    cell = float(np.clip(560 / n, 10, 34))
-    left, top = 150.0, 6.0
+    cell = float(np.clip(640 / n, 12, 34))
+    left, top = name_width(names, 22), 6.0
     off = np.abs(R - np.diag(np.diag(R)))
     limit = float(off.max()) or 1.0
     levels = np.ceil(off / limit * LEVELS - 1e-9).astype(int)
@@ -120,16 +120,19 @@ def _heat_map(R: Floats, names: list[str]) -> Html:
         for (kind, level), cells in sorted(shapes.items())
     ]
     bottom = top + n * cell
+    slope = -60 if cell > 20 else -90
     for j, name in enumerate(names[:-1]):
         x = left + (j + 0.5) * cell + 3.5
-        place = f"rotate(-60 {decimals(x)} {decimals(bottom + 10)})"
-        parts.append(text(x, bottom + 10, short(name, 18), "end", transform=place))
+        place = f"rotate({slope} {decimals(x)} {decimals(bottom + 8)})"
+        parts.append(text(x, bottom + 8, short(name, 22), "end", transform=place))
     strongest = np.unravel_index(int(np.argmax(np.tril(off, -1))), off.shape)
     words = (
         f"{n} labels. The strongest tie is between {names[strongest[0]]} and {names[strongest[1]]}: "
         f"{number(R[strongest])}."
     )
-    return drawing(left + n * cell + 10, bottom + 110, "Prior between labels", words, *drawn, *parts)
+    return drawing(
+        left + n * cell + 10, bottom + name_width(names, 22) + 4, "Prior between labels", words, *drawn, *parts
+    )
 
 
 def _cell(x: float, y: float, size: float, square: bool) -> str:
