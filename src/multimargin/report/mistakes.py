@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from multimargin.errors import InputError
-from multimargin.inspection import Explanation, explain
+from multimargin.inspection import Explanation
+from multimargin.inspection.explain import explain_rows
 from multimargin.report.evidence import LARGEST, Evidence
 from multimargin.report.layers import reaching
 
@@ -59,21 +61,20 @@ def worst_mistakes(evidence: Evidence, most: int = 20) -> list[Mistake]:
     order = np.lexsort((-wrong.sum(axis=1), -violation.max(axis=1)))
     chosen = [row for row in order.tolist() if wrong[row].any()][:most]
     names = getattr(evidence.X, "index", None)
-    found = []
-    for row in chosen:
-        label = int(np.argmax(violation[row] + wrong[row]))
-        found.append(
-            Mistake(
-                row=row,
-                name=str(row if names is None else names[row]),
-                true=np.flatnonzero(truth[row] & evidence.known[row]),
-                predicted=np.flatnonzero(predicted[row]),
-                label=label,
-                margin=float(margins[row, label]),
-                explanation=_explanation(evidence, row, label),
-            )
+    labels = [int(np.argmax(violation[row] + wrong[row])) for row in chosen]
+    explanations = _explanations(evidence, chosen, labels)
+    return [
+        Mistake(
+            row=row,
+            name=str(row if names is None else names[row]),
+            true=np.flatnonzero(truth[row] & evidence.known[row]),
+            predicted=np.flatnonzero(predicted[row]),
+            label=label,
+            margin=float(margins[row, label]),
+            explanation=explanation,
         )
-    return found
+        for row, label, explanation in zip(chosen, labels, explanations, strict=True)
+    ]
 
 
 def _margins(evidence: Evidence) -> NDArray[np.float64]:
@@ -86,15 +87,17 @@ def _margins(evidence: Evidence) -> NDArray[np.float64]:
     return np.asarray(np.clip(evidence.scores, -most, most) - usual)
 
 
-def _explanation(evidence: Evidence, row: int, label: int) -> Explanation | None:
-    def explained(layer: Any) -> bool:
-        return layer is evidence.estimator or (isinstance(layer, Pipeline) and layer[-1] is evidence.estimator)
+def _explanations(evidence: Evidence, rows: list[int], labels: list[int]) -> Sequence[Explanation | None]:
+    estimator = evidence.estimator
+    names = getattr(estimator, "label_names_", None)
+    if names is None or not rows:
+        return [None] * len(rows)
 
-    model, x = reaching(evidence.model, _safe_indexing(evidence.X, [row]), explained)
-    names = getattr(evidence.estimator, "label_names_", None)
-    if names is None:
-        return None
+    def explained(layer: Any) -> bool:
+        return layer is estimator or (isinstance(layer, Pipeline) and layer[-1] is estimator)
+
+    model, X = reaching(evidence.model, _safe_indexing(evidence.X, rows), explained)
     try:
-        return explain(model, x, names.tolist()[label])
+        return explain_rows(model, X, names[labels].tolist())
     except InputError:  # not one of the models whose scores are sums of parts
-        return None
+        return [None] * len(rows)

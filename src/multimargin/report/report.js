@@ -88,6 +88,17 @@
     }
   });
 
+  // What does not fit scrolls by itself, also by keyboard.
+  function scrolls() {
+    for (const part of document.querySelectorAll(".wide:not(.tall), figure")) {
+      if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
+      else part.removeAttribute("tabindex");
+    }
+  }
+  addEventListener("resize", scrolls);
+  for (const part of document.querySelectorAll("details")) part.addEventListener("toggle", scrolls);
+  scrolls();
+
   const folded = [];
   addEventListener("beforeprint", () => {
     for (const part of document.querySelectorAll("details:not([open])")) {

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from multimargin.inspection import Contributions, Explanation
 from multimargin.report.evidence import Evidence
 from multimargin.report.html import Html, element, join, table
+from multimargin.report.layers import first_with
 from multimargin.report.mistakes import Mistake, worst_mistakes
 from multimargin.report.numbers import number
 from multimargin.report.sections.part import Part, details
@@ -17,7 +20,8 @@ from multimargin.report.sections.part import Part, details
 __all__ = ["mistakes_section"]
 
 PARTS_SHOWN = 5
-MOST_MARKS = 40
+MOST_MARKS = 15
+SIGNS = {"false": ("✗", "not there"), "missed": ("○", "missed"), "hit": ("✓", "right")}
 
 
 def mistakes_section(evidence: Evidence) -> Part | None:
@@ -45,8 +49,7 @@ def _wrong_rows(evidence: Evidence) -> Any:
 
 
 def _key() -> Html:
-    kinds = (("✓ right", "hit"), ("✗ not there", "false"), ("○ missed", "missed"))
-    return join((element("span", words, class_=f"mark {kind}") for words, kind in kinds), " ")
+    return join((element("span", " ".join(words), class_=f"mark {kind}") for kind, words in SIGNS.items()), " ")
 
 
 def _card(evidence: Evidence, mistake: Mistake) -> Html:
@@ -62,16 +65,15 @@ def _card(evidence: Evidence, mistake: Mistake) -> Html:
 def _marks(evidence: Evidence, mistake: Mistake) -> Html:
     """List what was predicted or missed; each kind has its own sign, not only its own colour."""
     true, guessed = set(mistake.true.tolist()), set(mistake.predicted.tolist())
-    marks = [("hit", "✓", true & guessed), ("false", "✗", guessed - true), ("missed", "○", true - guessed)]
-    items = [
-        element("li", f"{sign} {evidence.names[label]}", class_=f"mark {kind}")
-        for kind, sign, labels in marks
-        for label in sorted(labels)
-    ]
-    more = len(items) - MOST_MARKS
-    return element(
-        "ul", join(items[:MOST_MARKS]), element("li", f"and {more} more") if more > 0 else "", class_="marks"
-    )
+    kinds = {"false": guessed - true, "missed": true - guessed, "hit": true & guessed}
+    items = []
+    for kind, labels in kinds.items():
+        sign = SIGNS[kind][0]
+        shown = sorted(labels)[:MOST_MARKS]
+        items += [element("li", f"{sign} {evidence.names[label]}", class_=f"mark {kind}") for label in shown]
+        if len(labels) > len(shown):
+            items.append(element("li", f"and {len(labels) - len(shown):,} {sign}", class_="soft"))
+    return element("ul", join(items), class_="marks")
 
 
 def _signed(value: float) -> str:
@@ -81,6 +83,9 @@ def _signed(value: float) -> str:
 def _why(evidence: Evidence, why: Explanation) -> Html:
     """Return two sums that give the score: of features or training rows, and of evidence and loans."""
     rows: list[list[object]] = [["score", _signed(why.score)]]
+    threshold = _threshold(evidence, why.label)
+    if threshold is not None:
+        rows.append(["threshold", _signed(threshold)])
     if len(why.pairs):
         rows += [["own evidence", _signed(why.own)], *_parts("with", why.pairs, None)]
     rows += [["baseline", _signed(why.baseline)]]
@@ -89,6 +94,16 @@ def _why(evidence: Evidence, why: Explanation) -> Html:
     if len(why.borrowed):
         rows += [["own evidence, through the prior", _signed(why.own)], *_parts("borrowed from", why.borrowed, None)]
     return table(["part", "adds"], rows)
+
+
+def _threshold(evidence: Evidence, label: Any) -> float | None:
+    """Return the threshold of a label, if it is the estimator's own score that is compared with it."""
+    layer = first_with(evidence.model, "thresholds_")
+    if layer is None or layer.response_method_ != "decision_function":
+        return None
+    inner = layer.estimator_[-1] if isinstance(layer.estimator_, Pipeline) else layer.estimator_
+    value = float(layer.thresholds_[layer.label_names_.tolist().index(label)])
+    return None if inner is not evidence.estimator or math.isnan(value) else value
 
 
 def _parts(kind: str, parts: Contributions, names: Sequence[Any] | None) -> list[list[object]]:

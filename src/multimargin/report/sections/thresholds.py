@@ -38,8 +38,10 @@ def thresholds_section(evidence: Evidence) -> Part | None:
     if curves:
         words = "score" if found.usual == 0 else "probability"
         marks = "The solid line is the threshold in use"
-        marks += f", the dashed one {found.usual:g}" if found.layer is not None else ""
-        marks += "; an arrow points to one outside the scores"
+        lowest, highest = found.scores[:, labels].min(axis=0), found.scores[:, labels].max(axis=0)
+        if ((values[labels] < lowest) | (values[labels] > highest)).any():
+            marks += ", or an arrow where it lies outside the scores"
+        marks += f"; the dashed one is {found.usual:g}" if found.layer is not None else ""
         content += [
             element("h3", f"F1 against the threshold on the {words}"),
             side_by_side(curves),
