@@ -135,6 +135,26 @@ def test_rare_labels_alone(page: Any) -> None:
         assert page.locator(f"{ROWS}:visible").count() == rare
 
 
+def test_labels_left_out_at_first_come_on_demand(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y = labelled(30)
+    model = LinearM3L(C=0.01, tol=0.1).fit(X[:100], Y[:100])
+    report.write(model, X[100:], Y[100:], tmp_path / "whole.html")
+    monkeypatch.setattr("multimargin.report.sections.labels.MOST_ROWS", 10)
+    report.write(model, X[100:], Y[100:], tmp_path / "part.html")
+    page = browser.new_page()
+    tables = []
+    for name in ("whole", "part"):
+        page.goto((tmp_path / f"{name}.html").as_uri())
+        if name == "part":
+            assert page.locator(ROWS).count() == 10
+            page.get_by_role("button", name="Show all 30").click()
+        page.get_by_role("button", name="label", exact=True).click()
+        tables.append([column(page, number) for number in range(len(headings(page)))])
+        assert page.locator("#label-count").text_content() == "30 labels"
+    page.close()
+    assert tables[0] == tables[1]
+
+
 def test_a_name_that_looks_like_html_is_text(page: Any) -> None:
     assert "</script><b>bold" in column(page, 0)
     assert page.locator("#label-table b").count() == 0

@@ -279,8 +279,8 @@ def test_rows_in_both_parts_are_counted(rows: tuple[np.ndarray, np.ndarray]) -> 
     X, Y = rows
     model = LinearM3L().fit(X[:N_TRAIN], Y[:N_TRAIN])
     train = (X[:N_TRAIN], Y[:N_TRAIN])
-    for form in (np.asarray, sp.csr_array, pd.DataFrame):
-        evidence = gather(model, X[N_TRAIN - 3 :], Y[N_TRAIN - 3 :], train=train)
+    for form in (np.asarray, sp.csr_matrix, pd.DataFrame):
+        evidence = gather(model, form(X[N_TRAIN - 3 :]), Y[N_TRAIN - 3 :], train=(form(train[0]), train[1]))
         assert any(words.startswith("3 rows are in the training rows") for words in what_to_mind(evidence)), form
 
 

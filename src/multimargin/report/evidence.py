@@ -79,7 +79,7 @@ class Evidence:
     train_name: str
     feature_names: Sequence[Any] | None = field(default=None, repr=False)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Label names as text."""
         return [str(name) for name in self.truth.names.tolist()]

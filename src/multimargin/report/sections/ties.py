@@ -34,14 +34,14 @@ def ties_section(evidence: Evidence) -> Part | None:
     estimator = evidence.estimator
     prior = getattr(estimator, "prior_", getattr(estimator, "prior", None))
     if prior is not None and not isinstance(prior, str) and not callable(prior):
-        return _prior_part(evidence, check_prior(prior, estimator.label_names_))
+        return _prior_part(evidence, _as_trained(prior, estimator.label_names_.tolist()))
     if hasattr(estimator, "pairs_") or getattr(estimator, "cliques_", None) is not None:
         return _graph_part(evidence)
     return None
 
 
 def _prior_part(evidence: Evidence, prior: Any) -> Part | None:
-    if prior is None or evidence.truth.n_labels < 2:
+    if evidence.truth.n_labels < 2:
         return None
     shown = _most_tied(prior)
     R = _submatrix(prior, shown)
@@ -68,6 +68,15 @@ def _prior_part(evidence: Evidence, prior: Any) -> Part | None:
             details("The strongest ties in numbers", table(["pair", "R", ""], listed)) if listed else "",
         ),
     )
+
+
+def _as_trained(prior: Any, names: list[Any]) -> Any:
+    """Return the prior in the order of the labels; fit has checked it, eigenvalues included."""
+    if isinstance(prior, LowRankPrior):
+        return check_prior(prior, names)
+    if hasattr(prior, "loc"):
+        prior = prior.loc[names, names]
+    return np.asarray(prior.toarray() if hasattr(prior, "toarray") else prior, dtype=np.float64)
 
 
 def _tie(value: float) -> str:
