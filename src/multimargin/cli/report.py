@@ -55,24 +55,17 @@ def run(
     from multimargin.report.evidence import gather
     from multimargin.report.model_report import write_report
 
-    from ._data import check_features, check_output, data_facts, matched_labels, read_data, shown_name
+    from ._data import check_output, data_facts, read_for
     from ._models import not_converged, read_model
     from ._output import status
 
     check_output(out)
     estimator, notes = read_model(model)
-    name = shown_name(source, "test")
-    with status(f"reading {source}"):
-        data = read_data(source, "test", labels, format, notes)
-    check_features(estimator, name, data)
-    truth = matched_labels(estimator, name, data)
+    name, data, truth = read_for(estimator, notes, source, "test", labels, format)
     options: dict[str, Any] = {"data_name": name, "feature_names": data.feature_names}
     if train is not None:
-        options["train_name"] = shown_name(train, "train")
-        with status(f"reading {train}"):
-            seen = read_data(train, "train", labels, format, notes)
-        check_features(estimator, options["train_name"], seen)
-        options["train"] = (seen.X, matched_labels(estimator, options["train_name"], seen))
+        options["train_name"], seen, seen_labels = read_for(estimator, notes, train, "train", labels, format)
+        options["train"] = (seen.X, seen_labels)
     with status("predicting"):
         evidence = gather(estimator, data.X, truth, **options)
     with status(f"writing {out}"):
