@@ -36,6 +36,7 @@ ROOMS = (
     "metrics",
     "model_selection",
     "plots",
+    "report",
 )
 
 
