@@ -84,7 +84,7 @@ def answers(model: Any, X: Any, Y: Any) -> list[Any]:
     """Train a copy, certify and use it."""
     if isinstance(model, BoosTexter):
         model = clone(model).fit(X, np.nan_to_num(Y))
-        return [model.history_.primal, model.thresholds_, model.decision_function(X)]
+        return [model.history_.primal, model.cuts_, model.decision_function(X)]
     model = clone(model).set_params(random_state=0).fit(X, Y)
     bounds = [model.certificate_.primal, model.certificate_.dual]
     if not isinstance(model, CliqueClassifier):

@@ -61,7 +61,7 @@ def test_every_round_takes_the_best_split(rng, n_labels, values):
     model = BoosTexter(6, smoothing=smoothing).fit(X, Y)
     found, f, normalisers = boost(X, Y, 6, smoothing)
     np.testing.assert_array_equal(model.features_, [j for j, _ in found])
-    np.testing.assert_allclose(model.thresholds_, [v for _, v in found])
+    np.testing.assert_allclose(model.cuts_, [v for _, v in found])
     np.testing.assert_allclose(model.decision_function(X), f, atol=1e-9)
     np.testing.assert_allclose(model.history_.primal, np.cumprod(normalisers), rtol=1e-9)
 
@@ -104,7 +104,7 @@ def test_more_values_than_bins_lose_little(rng):
     X, Y = problem(rng, 1000, 1, 3)
     model = BoosTexter(1).fit(X, Y)
     _, exact = boost(X, Y, 1)[0][0]
-    between = np.sum((X[:, 0] > min(exact, model.thresholds_[0])) & (X[:, 0] <= max(exact, model.thresholds_[0])))
+    between = np.sum((X[:, 0] > min(exact, model.cuts_[0])) & (X[:, 0] <= max(exact, model.cuts_[0])))
     assert between <= 4
 
 
@@ -119,13 +119,13 @@ def test_layouts_and_precisions_agree(rng, split, n_labels):
     ]
     for model in models[1:]:
         np.testing.assert_array_equal(model.features_, models[0].features_)
-        np.testing.assert_allclose(model.thresholds_, models[0].thresholds_)
+        np.testing.assert_allclose(model.cuts_, models[0].cuts_)
         np.testing.assert_allclose(model.above_, models[0].above_, atol=1e-9)
         np.testing.assert_allclose(
             model.decision_function(sp.csr_array(X)), models[0].decision_function(X), rtol=1e-9, atol=1e-9
         )
     if split == "presence":
-        assert not models[0].thresholds_.any()
+        assert not models[0].cuts_.any()
 
 
 def test_sparse_rows_with_negative_entries_and_duplicates(rng):
@@ -137,7 +137,7 @@ def test_sparse_rows_with_negative_entries_and_duplicates(rng):
     for x in (rows, doubled):
         model = BoosTexter(30).fit(x, Y)  # "auto" looks at thresholds
         np.testing.assert_array_equal(model.features_, dense.features_)
-        np.testing.assert_allclose(model.thresholds_, dense.thresholds_)
+        np.testing.assert_allclose(model.cuts_, dense.cuts_)
     with pytest.raises(InputError, match='must not be negative; its least entry is .* Use split="threshold"'):
         BoosTexter(split="presence").fit(rows, Y)
 
@@ -146,7 +146,7 @@ def test_presence_asks_for_words_only(rng):
     counts = rng.poisson(0.3, size=(200, 12))
     Y = np.column_stack([counts[:, 3] > 0, counts[:, 5] > 0])
     model = BoosTexter(50).fit(sp.csr_array(counts.astype(float)), Y)
-    assert not model.thresholds_.any()
+    assert not model.cuts_.any()
     assert set(model.features_[:2]) == {3, 5}
     assert model.score(sp.csr_array(counts.astype(float)), Y) == 1
     # the same as a matrix of 0 and 1 whose only threshold is one half
@@ -159,7 +159,7 @@ def test_threads_do_not_matter(rng):
     X, Y = problem(rng, 1500, 120, 20)
     for x in (X, sp.csr_array(np.maximum(X, 0))):
         a, b = (BoosTexter(8, n_jobs=n_jobs).fit(x, Y) for n_jobs in (1, 2))
-        for name in ("features_", "thresholds_", "below_", "above_"):
+        for name in ("features_", "cuts_", "below_", "above_"):
             np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
         np.testing.assert_array_equal(a.history_.primal, b.history_.primal)
 

@@ -68,7 +68,7 @@ class BoosTexter(VaryingLabelsBaseline):
     ----------
     features_ : ndarray of shape (n_rounds,)
         Feature of each tree.
-    thresholds_ : ndarray of shape (n_rounds,)
+    cuts_ : ndarray of shape (n_rounds,)
         Its threshold.
     below_ : ndarray of shape (n_rounds, n_varying)
         Values of the labels that are not constant where the feature is at most the threshold.
@@ -98,7 +98,7 @@ class BoosTexter(VaryingLabelsBaseline):
     """
 
     features_: NDArray[np.int32]
-    thresholds_: NDArray[np.float64]
+    cuts_: NDArray[np.float64]
     below_: NDArray[np.float64]
     above_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
@@ -153,7 +153,7 @@ class BoosTexter(VaryingLabelsBaseline):
         scores[:, varies] = self.intercept_
         columns = sp.csc_array(X) if sp.issparse(X) else X
         for feature, threshold, below, above in zip(
-            self.features_, self.thresholds_, self.below_, self.above_, strict=True
+            self.features_, self.cuts_, self.below_, self.above_, strict=True
         ):
             column = columns[:, [feature]].toarray() if sp.issparse(X) else columns[:, [feature]]
             scores = scores.copy()
@@ -187,7 +187,7 @@ class BoosTexter(VaryingLabelsBaseline):
             intercept = 0.5 * np.log((positives + self.smoothing) / (Y.shape[0] - positives + self.smoothing))
         return {
             "features_": found.features,
-            "thresholds_": found.thresholds,
+            "cuts_": found.thresholds,
             "below_": found.below,
             "above_": found.above,
             "intercept_": intercept,
@@ -216,13 +216,13 @@ class BoosTexter(VaryingLabelsBaseline):
         for rows in row_blocks(X.shape[0], max(len(place), len(start))):
             part = X[rows][:, features]
             values = part.toarray() if sp.issparse(part) else part
-            scores[rows] = start + (values[:, place] > self.thresholds_).astype(np.float64) @ change
+            scores[rows] = start + (values[:, place] > self.cuts_).astype(np.float64) @ change
         return scores
 
     def _varying_rules(self) -> dict[str, Rule]:
         return {
             "features_": array_of("rounds", 0, "features", "i4"),
-            "thresholds_": array_of("rounds", types="f8"),
+            "cuts_": array_of("rounds", types="f8"),
             "below_": array_of("rounds varying", types="f8"),
             "above_": array_of("rounds varying", types="f8"),
             "intercept_": array_of("varying", types="f8"),
