@@ -35,6 +35,7 @@ ROOMS = (
     "metrics",
     "model_selection",
     "plots",
+    "errors",
 )
 
 

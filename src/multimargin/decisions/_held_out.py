@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from multimargin.decisions._cells import read_score_matrix
 from multimargin.errors import InputError
+from multimargin.estimators.label_rates import fit_for_scores
 from multimargin.labels import LabelMatrix, read_labels
 
 __all__ = ["as_target", "assembled", "fit_and_score", "read_training_labels", "response_of", "scores_of"]
@@ -61,13 +62,13 @@ def fit_and_score(
             warnings.filterwarnings("ignore", message=message, category=UserWarning)
         kept = np.ones(n_labels, dtype=bool)
         try:
-            estimator.fit(X_train, Y_train, **fit_params)
+            fit_for_scores(estimator, X_train, Y_train, **fit_params)
         except ValueError:
             if not constant.any():
                 raise
             # some estimators refuse labels that are constant, as rare ones are in some folds
             kept = ~constant
-            estimator = clone(estimator).fit(X_train, _columns(Y_train, kept), **fit_params)
+            estimator = fit_for_scores(clone(estimator), X_train, _columns(Y_train, kept), **fit_params)
         X_test = _safe_indexing(X, test)
         found = scores_of(estimator, X_test, response_of(estimator, response_method), int(kept.sum()))
     if progress:

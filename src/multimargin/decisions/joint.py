@@ -23,6 +23,7 @@ from multimargin.decisions._scoring import read_scoring
 from multimargin.decisions._wrapper import DecisionWrapper
 from multimargin.decisions.decoding import joint_sets
 from multimargin.errors import InputError
+from multimargin.estimators.label_rates import fit_for_scores
 from multimargin.labels import LabelMatrix
 
 __all__ = ["JointDecoder"]
@@ -160,14 +161,15 @@ class JointDecoder(DecisionWrapper):
         folds = self._folds(X, y, labels, routed.split)
         for number, (train, test) in enumerate(folds, start=1):
             with self._progress(f"fold {number} of {len(folds)}"):
-                model = clone(self.estimator).fit(
+                model = fit_for_scores(
+                    clone(self.estimator),
                     _safe_indexing(X, train),
                     _safe_indexing(target, train),
                     **_check_method_params(X, fit_params, indices=train),
                 )
                 parts.append((*_distribution(model, _safe_indexing(X, test)), labels.part(test)))
         with self._progress("all rows"):
-            self.estimator_ = clone(self.estimator).fit(X, target, **fit_params)
+            self.estimator_ = fit_for_scores(clone(self.estimator), X, target, **fit_params)
         self._learn_form(labels)
         self.sharpness_ = _sharpness(parts)
         self.joint_log_loss_, self.raw_joint_log_loss_ = (_log_loss(parts, tau) for tau in (self.sharpness_, 1.0))
