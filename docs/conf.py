@@ -37,6 +37,7 @@ ROOMS = (
     "model_selection",
     "plots",
     "report",
+    "errors",
 )
 
 

@@ -152,9 +152,7 @@ class BoosTexter(VaryingLabelsBaseline):
             return
         scores[:, varies] = self.intercept_
         columns = sp.csc_array(X) if sp.issparse(X) else X
-        for feature, threshold, below, above in zip(
-            self.features_, self.cuts_, self.below_, self.above_, strict=True
-        ):
+        for feature, threshold, below, above in zip(self.features_, self.cuts_, self.below_, self.above_, strict=True):
             column = columns[:, [feature]].toarray() if sp.issparse(X) else columns[:, [feature]]
             scores = scores.copy()
             scores[:, varies] += np.where(column > threshold, above, below)
