@@ -170,6 +170,8 @@ def test_print_shows_everything(page: Any) -> None:
     assert not page.locator("nav").is_visible()
     assert page.get_by_text("All rows of the table are printed").is_visible()
     assert page.pdf()[:5] == b"%PDF-"
+    page.set_viewport_size({"width": 700, "height": 900})  # A4 with margins
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     page.evaluate("dispatchEvent(new Event('afterprint'))")

@@ -30,6 +30,7 @@ def test_ticks_are_inside_and_evenly_spaced(low: float, span: float) -> None:
 def test_a_logarithmic_scale_ticks_at_powers_of_ten() -> None:
     scale = Scale(0.5, 2e3, 0, 300, log=True)
     assert scale.ticks() == [1, 10, 100, 1000]
+    assert Scale(80, 250, 0, 300, log=True).ticks() == [100, 150, 200, 250]  # less than a power of ten
     assert float(scale(0.5)) == 0
     assert float(scale(2e3)) == 300
     assert float(scale(0.0)) == 0  # what does not fit lies on the border

@@ -141,7 +141,7 @@ def _header(evidence: Evidence, title: str) -> Html:
     what = "" if title == evidence.title else f"{evidence.title}: "
     lead = f"{what}{rows} with {count(evidence.truth.n_labels)} labels."
     if evidence.train is not None:
-        named = f" ({evidence.train_name})" if evidence.train_name else ""
+        named = f" of {evidence.train_name}" if evidence.train_name else ""
         lead += f" Trained on {count(evidence.train[1].n_samples)} rows{named}."
     content = [element("h1", title), element("p", lead, class_="lead"), _tiles(evidence)]
     warnings = len(what_to_mind(evidence))

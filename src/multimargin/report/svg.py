@@ -87,11 +87,12 @@ class Scale:
         return np.asarray(self.start + share * (self.end - self.start))
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Return round values along the scale: powers of ten, or steps of 1, 2 or 5 times one."""
+        """Return round values along the scale: powers of ten, or steps of 1, 2 or 5 times one power."""
         if self.log:
             first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
             every = max(1, math.ceil((last - first + 1) / most))
-            return [10.0**k for k in range(first, last + 1, every)]
+            if last > first:
+                return [10.0**k for k in range(first, last + 1, every)]
         rough = (self.high - self.low) / most
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))

@@ -63,7 +63,8 @@ def _facts(one: LabelDescription) -> dict[str, str]:
 def _caption(evidence: Evidence) -> str:
     if evidence.train is None:
         return "Share of the rows that have each label, the most frequent first."
-    return "Share of these rows (bars, solid line) and of the training rows (marks, dashed line) that have each label."
+    here, seen = ("bars", "marks") if len(evidence.names) <= NAMED_BARS else ("solid", "dashed")
+    return f"Share of these rows ({here}) and of the training rows ({seen}) that have each label."
 
 
 def _label_shares(evidence: Evidence) -> Html:

@@ -39,7 +39,10 @@ def headline_section(evidence: Evidence) -> Part:
     rest = [name for name in evidence.values if name not in shown and not name.startswith("samples-")]
     if rest:
         rows = [[name, number(evidence.values[name], 4), _left_out(evidence, name)] for name in rest]
-        content.append(details(f"{len(rest)} more metrics", table(["metric", "this model", "left out"], rows)))
+        header = ["metric", "this model", "undefined, left out"]
+        if not any(row[-1] for row in rows):
+            header, rows = header[:-1], [row[:-1] for row in rows]
+        content.append(details(f"{len(rest)} more metrics", table(header, rows)))
     return Part("metrics", "How good it is", tuple(content))
 
 
