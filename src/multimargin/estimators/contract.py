@@ -383,7 +383,7 @@ class MultilabelClassifier(MultilabelPredictor):
         )
 
     def _label_rates(self, fitted: dict[str, Any], problem: Problem) -> LabelRates | None:
-        """Labels these attributes predict on some training rows; None far from the optimum, or where it is of no use."""
+        """Labels these attributes predict on some training rows; None far from the optimum, or if it is of no use."""
         if DECIDED_ELSEWHERE.get() or not fitted["certificate_"].relative_gap <= max(self.tol, NEAR):
             return None
         model = copy(self)  # an interrupt leaves the estimator itself as it was
