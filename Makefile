@@ -65,7 +65,7 @@ docs: .venv/installed
 	@echo "docs/_build/index.html"
 
 clean:
-	rm -rf .venv build docs/_build docs/api
+	rm -rf .venv build docs/_build docs/generated
 
 .venv/build-tools:
 	$(PYTHON) -m venv .venv
