@@ -24,7 +24,7 @@ autodoc_default_options = {
 }
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
-myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
