@@ -70,7 +70,7 @@ wheel: .venv/developer
 	$(BIN)/python tools/wheel.py
 
 clean:
-	rm -rf .venv build dist docs/_build docs/api
+	rm -rf .venv build dist docs/_build docs/generated
 
 .venv/build-tools:
 	$(PYTHON) -m venv .venv

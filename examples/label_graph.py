@@ -1,10 +1,13 @@
 """Which labels depend on each other? A learned label graph, checked against graphs that are given.
 
 Run it with ``python examples/label_graph.py``. It uses the scene photographs if MULTIMARGIN_DATA names a folder that
-holds them, and generated data with a known graph otherwise, and writes two pictures beside the current folder.
+holds them, and generated data with a known graph otherwise. With a folder as argument it draws the graph, and how it
+grew, there.
 """
 
 import os
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,19 +18,19 @@ from multimargin import CliqueClassifier, datasets, metrics, plots
 
 
 def load():
-    """Training and test rows; the columns of Y have the names of the labels."""
+    """Name, training and test rows; the columns of Y have the names of the labels."""
     if os.environ.get("MULTIMARGIN_DATA"):
         scene = datasets.load("scene")
         Y, Y_test = (pd.DataFrame(y.toarray(), columns=scene.label_names) for y in (scene.Y_train, scene.Y_test))
-        return scene.X_train, Y, scene.X_test, Y_test
+        return "scene", scene.X_train, Y, scene.X_test, Y_test
     made = datasets.make_clique_labels(n_samples=3000, random_state=0)
     Y = pd.DataFrame(made.Y, columns=made.label_names)
-    return made.X[:2000], Y[:2000], made.X[2000:], Y[2000:]
+    return "drawn", made.X[:2000], Y[:2000], made.X[2000:], Y[2000:]
 
 
-def main():
+def main(folder):
     """Compare graphs, then draw the learned one."""
-    X, Y, X_test, Y_test = load()
+    name, X, Y, X_test, Y_test = load()
     shrink = FunctionTransformer(lambda Z: Z / np.sqrt(Z.shape[1]))
     C = 300 / X.shape[0]
     for title, options in {
@@ -44,9 +47,11 @@ def main():
     for clique in cliques:
         print("  " + " - ".join(clique))
     print(model[-1].certificate_)  # the gap for these cliques, and the gap over all candidates
-    plots.LabelGraphDisplay.from_estimator(model[-1]).figure_.savefig("label_graph.png", dpi=150)
-    plots.CliquePathDisplay.from_estimator(model[-1]).figure_.savefig("clique_path.png", dpi=150)
+    if folder is not None:
+        graph, path = plots.LabelGraphDisplay, plots.CliquePathDisplay
+        graph.from_estimator(model[-1]).figure_.savefig(folder / f"{name}_graph.png", dpi=150)
+        path.from_estimator(model[-1]).figure_.savefig(folder / f"{name}_clique_path.png", dpi=150)
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
