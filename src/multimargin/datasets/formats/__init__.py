@@ -11,6 +11,7 @@ from multimargin.datasets.dataset import Dataset
 from multimargin.datasets.formats.arff import read_arff
 from multimargin.datasets.formats.columns import Labels
 from multimargin.datasets.formats.npz import read_npz
+from multimargin.datasets.formats.records import read_json
 from multimargin.datasets.formats.source import FilePath, peek
 from multimargin.datasets.formats.sparse_text import read_libsvm, read_xmc
 from multimargin.datasets.formats.tables import read_csv, read_parquet
@@ -21,6 +22,7 @@ __all__ = [
     "read",
     "read_arff",
     "read_csv",
+    "read_json",
     "read_libsvm",
     "read_npz",
     "read_parquet",
@@ -47,6 +49,7 @@ FORMATS = {
     "csv": Format(read_csv, (".csv", ".tsv")),
     "parquet": Format(read_parquet, (".parquet", ".pq")),
     "npz": Format(read_npz, (".npz",)),
+    "json": Format(read_json, (".json", ".jsonl", ".ndjson")),
 }
 
 
@@ -65,16 +68,16 @@ def read(
     path : path
         The file. Any format may be gzipped.
     labels : path of a Mulan XML file, list of names, int or None, default=None
-        Which columns are labels (ARFF, CSV, Parquet), or the names of the labels (LIBSVM, XMC, npz). None
+        Which columns are labels (ARFF, CSV, Parquet, JSON), or the names of the labels (LIBSVM, XMC, npz). None
         suffices for MEKA ARFF, LIBSVM, XMC and npz.
     need_labels : bool, default=True
         Whether a file must have labels. False: one without the label columns, or without Y, is read as features only.
         In LIBSVM and XMC files any row may have no labels.
-    format : {"arff", "libsvm", "xmc", "csv", "parquet", "npz"} or None, default=None
+    format : {"arff", "libsvm", "xmc", "csv", "parquet", "npz", "json"} or None, default=None
         None: by the ending of the name, or by the content if the ending says nothing (.txt, .data).
     **options
         Options of the reader of that format: see :func:`read_arff`, :func:`read_libsvm`, :func:`read_xmc`,
-        :func:`read_csv`, :func:`read_parquet`, :func:`read_npz`.
+        :func:`read_csv`, :func:`read_parquet`, :func:`read_npz`, :func:`read_json`.
 
     Returns
     -------
@@ -128,6 +131,8 @@ def _guess(path: FilePath) -> str:
     line = next((part for part in start.split(b"\n") if part.strip() and part.lstrip()[:1] not in b"#%"), b"")
     if line.lstrip().startswith(b"@"):
         return "arff"
+    if line.lstrip()[:1] in (b"{", b"["):
+        return "json"
     if re.fullmatch(rb"\s*\d+\s+\d+\s+\d+\s*", line):
         return "xmc"
     if re.match(rb"\s*(\d+(,\d+)*)?(\s*$|\s+\d+:)|\s*\d+:", line):
