@@ -95,10 +95,18 @@ def test_libsvm_pads_to_the_features_of_training_and_refuses_more(put):
 
 def test_a_test_file_with_other_columns_is_refused(put):
     train = datasets.read(put("a.csv", "a,b,l\n1,2,1\n"), labels=["l"])
-    with pytest.raises(FileFormatError, match="expected feature 'a' as number 1, found 'b'"):
-        datasets.read(put("b.csv", "b,a,l\n1,2,1\n"), **train.options)
-    with pytest.raises(FileFormatError, match="expected 2 features"):
+    assert datasets.read(put("b.csv", "b,a,l\n1,2,1\n"), **train.options).X.tolist() == [[2.0, 1.0]]
+    with pytest.raises(FileFormatError, match="expected 2 features as asked for, found none called 'b'"):
         datasets.read(put("c.csv", "a,l\n1,1\n"), **train.options)
+    with pytest.raises(
+        FileFormatError, match="expected 2 features and no others, as asked for, found 'c', 'd'; .*ignore"
+    ):
+        datasets.read(put("d.csv", "c,a,b,d,l\n1,2,3,4,1\n"), **train.options)
+    head = "@attribute a {x,y}\n@attribute b numeric\n@attribute l {0,1}\n@data\n"
+    train = datasets.read(put("a.arff", f"@relation r\n{head}x,1,1\n"), labels=["l"])
+    head = "@attribute b numeric\n@attribute a {x,y}\n@attribute l {0,1}\n@data\n"
+    with pytest.raises(FileFormatError, match="expected feature 'a=x' as number 1, found 'b'"):
+        datasets.read(put("b.arff", f"@relation r\n{head}1,x,1\n"), **train.options)
 
 
 @pytest.mark.parametrize(

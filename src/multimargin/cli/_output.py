@@ -15,7 +15,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["Step", "console", "facts_table", "fit_progress", "path_progress", "print_json", "status", "steps", "table"]
+__all__ = [
+    "Step",
+    "console",
+    "facts_table",
+    "fit_progress",
+    "held_out_facts",
+    "path_progress",
+    "print_json",
+    "status",
+    "steps",
+    "table",
+]
 
 QUIET_SECONDS = 10.0
 
@@ -46,6 +57,11 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     return str(value)
+
+
+def held_out_facts(report: Any) -> dict[str, Any]:
+    """Return a report on rows held out, if there is one, for a JSON document."""
+    return {} if report is None else {"held_out": {"rows": report.n_samples, "report": report.to_dict()}}
 
 
 def facts_table(facts: Mapping[str, Any]) -> Table:

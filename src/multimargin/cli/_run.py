@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import typer
 
-from multimargin.errors import FitError
+from multimargin.errors import FitError, InputError
 
 __all__ = ["run"]
 
@@ -71,7 +71,14 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory for this. Use fewer rows or features, or sparse data."
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    sentence = lines[0] if lines else type(error).__name__
+    return _advised(sentence) if isinstance(error, InputError | FitError) else sentence
+
+
+def _advised(message: str) -> str:
+    from ._remedies import for_the_command
+
+    return for_the_command(message)
 
 
 def _say(sentence: str, code: int) -> int:
@@ -84,7 +91,7 @@ def _one_line_warnings() -> Iterator[None]:
     """Show the library's warnings as lines, without the source text that Python adds."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, file: TextIO | None = None, **__: Any) -> None:
-        sys.stderr.write(f"warning: {' '.join(str(message).split())}\n")
+        sys.stderr.write(f"warning: {_advised(' '.join(str(message).split()))}\n")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

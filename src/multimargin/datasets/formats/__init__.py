@@ -19,6 +19,7 @@ from multimargin.errors import FileFormatError, InputError
 
 __all__ = [
     "FORMATS",
+    "format_of",
     "read",
     "read_arff",
     "read_csv",
@@ -103,10 +104,7 @@ def read(
     >>> datasets.read(folder / "test.txt", **train.options).X.shape
     (1, 4)
     """
-    name = _guess(path) if format is None else format
-    if name not in FORMATS:
-        msg = f"format must be one of {', '.join(FORMATS)}, got {format!r}"
-        raise InputError(msg)
+    name = format_of(path, format)
     known = FORMATS[name].options()
     unknown = [option for option in options if option not in known]
     if unknown:
@@ -115,6 +113,16 @@ def read(
     if "need_labels" in known:
         options["need_labels"] = need_labels
     return FORMATS[name].read(path, labels=labels, **options)
+
+
+def format_of(path: FilePath, format: str | None = None) -> str:
+    """Return the name of the format of a file: the one given, or what its name or else its content says."""
+    if format is None:
+        return _guess(path)
+    if format not in FORMATS:
+        msg = f"format must be one of {', '.join(FORMATS)}, got {format!r}"
+        raise InputError(msg)
+    return format
 
 
 def _guess(path: FilePath) -> str:

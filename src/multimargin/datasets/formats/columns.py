@@ -168,7 +168,7 @@ def assign_roles(
     text: str | None = None,
     feature_names: Sequence[str] | None = None,
 ) -> Roles:
-    """Return what the named columns are: labels in the order asked for; features, or a column of texts; left out.
+    """Return what the named columns are: labels and features in the order asked for, or a column of texts; left out.
 
     Where the features or the text are known, a column to leave out need not be there.
     """
@@ -206,6 +206,8 @@ def assign_roles(
         return Roles(at, [], position[text], tuple(left_out))
     taken = {*at, *(position[name] for name in left_out if name in position)}
     features = [k for k in range(len(names)) if k not in taken]
+    if feature_names is not None and {names[k] for k in features} == set(feature_names):
+        features = [position[name] for name in feature_names]
     if not features:
         msg = f"{path}: at least one column must be a feature, found labels and ignored columns only"
         raise FileFormatError(msg)
@@ -286,7 +288,18 @@ def check_features(
     """Refuse a file whose features are not the ones asked for; texts are no features yet."""
     if roles.text >= 0:
         return
-    check_width(path, len(found), len(feature_names) if n_features is None and feature_names else n_features)
+    wanted, there = set(feature_names or found), set(found)
+    for what, some in (
+        ("as asked for, found none called", [name for name in feature_names or () if name not in there]),
+        ("and no others, as asked for, found", [name for name in found if name not in wanted]),
+    ):
+        if some:
+            msg = (
+                f"{path}: expected {len(feature_names or ())} features {what} {shortened(some)}; add the columns, or "
+                f"leave others out with ignore=[...]"
+            )
+            raise FileFormatError(msg)
+    check_width(path, len(found), n_features)
     for k, (have, want) in enumerate(zip(found, feature_names or (), strict=False)):
         if have != want:
             msg = f"{path}: expected feature {want!r} as number {k + 1}, found {have!r}; bring the columns in order"
