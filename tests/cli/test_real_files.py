@@ -346,3 +346,27 @@ assert main(["fit"]) == 2
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.startswith("multimargin ")
     assert 'pip install "multimargin[cli]"' in result.stderr
+
+
+def test_examples_use_options_that_exist() -> None:
+    import re
+    import shlex
+
+    import typer.main
+
+    from multimargin.cli._app import VERBS, make_app
+
+    verbs: Any = typer.main.get_command(make_app())
+    page = (Path(__file__).parents[2] / "docs" / "command.md").read_text()
+    lines = [
+        line.strip()
+        for text in (page, *(verb.HELP for verb in VERBS.values()))
+        for line in text.splitlines()
+        if re.match(r"\s*multimargin \w+ ", line)
+    ]
+    assert len(lines) > 30
+    for line in lines:
+        _, verb, *given = shlex.split(line)
+        known = {option for parameter in verbs.commands[verb].params for option in parameter.opts}
+        used = {word for word in given if re.match(r"--?[a-zA-Z]", word)}
+        assert used <= known, line
