@@ -7,7 +7,7 @@ SECONDS ?= 60
 SEED := $(or $(SEED),$(shell date +%s))
 CLANG ?= clang++
 
-.PHONY: stubs demo test reproduce fuzz sanitize lint format bench docs clean
+.PHONY: stubs demo test reproduce fuzz sanitize lint format bench docs wheel clean
 demo: .venv/installed
 	$(BIN)/multimargin demo
 
@@ -65,8 +65,13 @@ docs: .venv/installed
 	@! grep -rnoE '<(script|link|img)[^>]* (src|href)="(https?:)?//[^"]*' docs/_build --include='*.html' # readable offline
 	@echo "docs/_build/index.html"
 
+# What is published: archive and wheels in dist, checked, and tried with the oldest and the newest of what they need.
+wheel: .venv/developer
+	$(BIN)/python -m pip install -q --group wheel
+	$(BIN)/python tools/wheel.py
+
 clean:
-	rm -rf .venv build docs/_build docs/generated
+	rm -rf .venv build dist docs/_build docs/generated
 
 .venv/build-tools:
 	$(PYTHON) -m venv .venv

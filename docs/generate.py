@@ -33,6 +33,7 @@ ROOMS = {
     "plots": "Plots",
     "report": "Reports",
     "persistence": "Model files",
+    "interchange": "ONNX",
     "labels": "Forms of labels",
     "errors": "Errors",
 }

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from problems import Case, random_case, random_prior
-from recompute import LABEL_KERNEL, ListedSets, kernel_m3l, linear_m3l, rank_svm, separation
+from recompute import LABEL_KERNEL, ListedSets, category_ranking, kernel_m3l, linear_m3l, rank_svm, separation
 
 from multimargin import (
     CalibratedSeparationClassifier,
@@ -40,7 +40,7 @@ from multimargin import (
     load,
     save,
 )
-from multimargin.baselines import RankSVM
+from multimargin.baselines import CategoryRanking, CuttingPlaneM3L, RankSVM
 from multimargin.errors import FitError, InputError
 
 TIME_LIMIT = 2.0
@@ -169,16 +169,46 @@ class WatchedRankSVM(RankSVM):
     warm_start = True
 
 
-def _rank_svm(rng: np.random.Generator) -> Attack:
+class WatchedCategoryRanking(CategoryRanking):
+    """Likewise."""
+
+    warm_start = True
+
+
+def _ranking(Estimator: Any, recompute: Callable[..., Any], rng: np.random.Generator) -> Attack:
     case = random_case(rng, most_rows=30, most_labels=6)
 
     def again(model: Any, case: Case) -> Again:
         if case.constant.all():
             return Again(0.0, 0.0)
-        primal, dual, rounding = rank_svm(model, case.dense, case.truth, model.C * case.row_weight, model._last.state)
+        primal, dual, rounding = recompute(model, case.dense, case.truth, model.C * case.row_weight, model._last.state)
         return Again(primal, dual, (rounding, 0.0))
 
-    return Attack(WatchedRankSVM(**common(rng)), case, again)
+    rule = str(rng.choice(["auto", "least-squares", "constant"]))
+    return Attack(Estimator(threshold=rule, **common(rng)), case, again)
+
+
+def _rank_svm(rng: np.random.Generator) -> Attack:
+    return _ranking(WatchedRankSVM, rank_svm, rng)
+
+
+def _category_ranking(rng: np.random.Generator) -> Attack:
+    return _ranking(WatchedCategoryRanking, category_ranking, rng)
+
+
+class WatchedCuttingPlane(CuttingPlaneM3L):
+    """Likewise; the problem is that of M3L without a prior."""
+
+    warm_start = True
+    prior = None
+    loss = "hamming"
+
+
+def _cutting_plane(rng: np.random.Generator) -> Attack:
+    case = random_case(rng, cell_weights=True)
+    class_weight = [None, "balanced"][int(rng.integers(2))]
+    model = WatchedCuttingPlane(**{**common(rng), "class_weight": class_weight, "time_limit": 0.3})
+    return Attack(model, case, lambda model, case: Again(*linear_m3l(model, case)))
 
 
 def _cliques(rng: np.random.Generator) -> Attack:
@@ -200,6 +230,8 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Attack]] = {
     "calibrated-separation": _calibrated_separation,
     "output-kernel": _output_kernel,
     "rank-svm": _rank_svm,
+    "category-ranking": _category_ranking,
+    "cutting-plane": _cutting_plane,
     "cliques": _cliques,
 }
 
@@ -246,8 +278,8 @@ def examine(attack: Attack, tally: Tally) -> list[str]:
 def changed_by_a_file(attack: Attack) -> list[str]:
     """Save the model and load it; return which answers are other ones."""
     model = attack.model
-    if type(model) is WatchedRankSVM:
-        model = RankSVM()
+    if isinstance(model, WatchedRankSVM | WatchedCategoryRanking | WatchedCuttingPlane):
+        model = type(model).__bases__[0]()
         model.__dict__ = {name: value for name, value in vars(attack.model).items() if name != "_alpha"}
     with tempfile.TemporaryDirectory() as folder:
         save(model, Path(folder) / "model.mm")

@@ -53,7 +53,7 @@ from multimargin import (
     save,
     weights,
 )
-from multimargin.baselines import OutputKernelLeastSquares, RankSVM
+from multimargin.baselines import BoosTexter, CategoryRanking, CuttingPlaneM3L, OutputKernelLeastSquares, RankSVM
 from multimargin.decisions import FixedThresholds
 from multimargin.errors import InputError, ModelFileError
 from multimargin.fitted_rules import last_step
@@ -109,6 +109,10 @@ def small_models() -> list[Any]:
         (CalibratedSeparationClassifier(kernel="laplacian"), X, sets),
         (OutputKernelClassifier(label_kernel=Cosine(), kernel="precomputed"), K, Y),
         (RankSVM(), X, Y),
+        (BoosTexter(5), X, sets),
+        (CategoryRanking(), X, Y),
+        (CuttingPlaneM3L(), X, frame),
+        (CategoryRanking(solver="perceptron", random_state=0), X, sets),
         (OutputKernelLeastSquares(), X, Y),
         (OutputKernelLeastSquares(decision="preimage", kernel="rbf"), X, sets),
         (ThresholdTuner(LinearM3L(random_state=0), random_state=0), X, sets),

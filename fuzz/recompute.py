@@ -268,15 +268,19 @@ def label_pairs(Y: np.ndarray) -> Iterator[tuple[int, int, int, float]]:
                 yield i, k, n, 1.0 / (len(on) * len(off))
 
 
-def rank_svm(model: Any, X: Any, Y: np.ndarray, cost: np.ndarray, alpha: Any) -> tuple[float, float, float]:
-    """Primal value of the decisions, dual value of clipped variables, and the size of rounding, pair by pair."""
-    bias = model.intercept_scaling if model.fit_intercept else 0.0
+def _ranked(model: Any, X: Any, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+    """Rows, labels that vary, their ranking weights and constants, and the constant feature."""
     varies = np.array([{0.0, 1.0} <= set(column) for column in Y.T])
-    Y = Y[:, varies]
     X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
     w = model.coef_[varies].astype(np.float64)
     b = model.intercept_[varies].astype(np.float64)
-    w, b = w - w.sum(axis=0) / len(w), b - b.sum() / len(b)
+    bias = model.intercept_scaling if model.fit_intercept else 0.0
+    return X, Y[:, varies], w - w.sum(axis=0) / len(w), b - b.sum() / len(b), bias
+
+
+def rank_svm(model: Any, X: Any, Y: np.ndarray, cost: np.ndarray, alpha: Any) -> tuple[float, float, float]:
+    """Primal value of the decisions, dual value of clipped variables, and the size of rounding, pair by pair."""
+    X, Y, w, b, bias = _ranked(model, X, Y)
     scores = X @ w.T + b
     primal = 0.5 * np.sum(w**2) + (0.5 * np.sum((b / bias) ** 2) if bias else 0.0)
     V, total, rounding = np.zeros((Y.shape[1], X.shape[1] + 1)), 0.0, 0.0
@@ -287,4 +291,25 @@ def rank_svm(model: Any, X: Any, Y: np.ndarray, cost: np.ndarray, alpha: Any) ->
         V[k] += a * np.append(X[i], bias)
         V[n] -= a * np.append(X[i], bias)
         total += a
+    return primal, total - 0.5 * np.sum(V**2), 1e-13 * rounding
+
+
+def category_ranking(model: Any, X: Any, Y: np.ndarray, cost: np.ndarray, dual: Any) -> tuple[float, float, float]:
+    """Primal value of the decisions, dual value of feasible variables, and the size of rounding, row by row."""
+    X, Y, w, b, bias = _ranked(model, X, Y)
+    primal = 0.5 * np.sum(w**2) + (0.5 * np.sum((b / bias) ** 2) if bias else 0.0)
+    V, total, rounding = np.zeros((Y.shape[1], X.shape[1] + 1)), 0.0, 0.0
+    for x, y, c, part in zip(X, Y, cost, dual, strict=True):
+        on, off = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
+        if not len(on) or not len(off):
+            continue
+        scores = w @ x + b
+        primal += c * max(0.0, 1 + scores[off].max() - scores[on].min())
+        rounding += 2 * c * np.max(np.abs(w) @ np.abs(x))
+        lift, lower = np.maximum(part[on], 0.0), np.maximum(-part[off], 0.0)
+        t = min(lift.sum(), lower.sum(), c)
+        if t > 0:
+            V[on] += np.outer(lift * t / lift.sum(), np.append(x, bias))
+            V[off] -= np.outer(lower * t / lower.sum(), np.append(x, bias))
+            total += t
     return primal, total - 0.5 * np.sum(V**2), 1e-13 * rounding

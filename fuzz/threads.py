@@ -27,6 +27,7 @@ from multimargin import (
     SubmodularClassifier,
     certify,
 )
+from multimargin.baselines import BoosTexter
 from multimargin.priors import LowRankPrior
 
 N_FEATURES = 12
@@ -74,11 +75,16 @@ def models() -> dict[str, tuple[tuple[int, int], Any]]:
         "separation, interior": (STRUCTURED, CalibratedSeparationClassifier(solver="interior")),
         "separation, kernel": (STRUCTURED, OutputKernelClassifier(kernel="rbf", max_iter=100)),
         "separation, alternating": (STRUCTURED, OutputKernelClassifier(solver="admm", max_iter=50)),
+        "boosting, sparse": ((2 * LINEAR[0], LINEAR[1]), BoosTexter(20)),
+        "boosting": ((2 * LINEAR[0], LINEAR[1]), BoosTexter(20)),
     }
 
 
 def answers(model: Any, X: Any, Y: Any) -> list[Any]:
     """Train a copy, certify and use it."""
+    if isinstance(model, BoosTexter):
+        model = clone(model).fit(X, np.nan_to_num(Y))
+        return [model.history_.primal, model.cuts_, model.decision_function(X)]
     model = clone(model).set_params(random_state=0).fit(X, Y)
     bounds = [model.certificate_.primal, model.certificate_.dual]
     if not isinstance(model, CliqueClassifier):

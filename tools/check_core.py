@@ -22,6 +22,7 @@ BELOW = {
     "submodular": {"base", "fit", "labels", "numerics", "inference"},
     "cliques": {"base", "fit", "labels", "numerics", "inference"},
     "separation": {"base", "fit", "labels", "numerics"},
+    "boosting": {"base", "fit", "labels"},
     "decisions": {"base"},
     "splits": {"base"},
     "text": {"base"},

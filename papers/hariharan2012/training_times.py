@@ -16,9 +16,8 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import SVC
 
 from multimargin import KernelM3L, LinearM3L, datasets
+from multimargin.baselines import CuttingPlaneM3L
 from papers.measuring import Cell, Settings, Step, as_dense, cell, hamming_percent, quiet_about_constants
-
-from .cutting_plane import cutting_plane
 
 __all__ = ["cutting_plane_times", "training_progress", "training_times"]
 
@@ -72,19 +71,18 @@ def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
         X, Y = _first_rows(X_all, Y_all, n)
         where = f"N = {n:,}"
         step(f"{where}: cutting plane")
-        signs = np.where(Y > 0, np.float32(1), np.float32(-1))
-        rows = np.hstack([X, np.ones((len(X), 1), dtype=X.dtype)])
-        began = time.process_time()
-        plane = cutting_plane(rows, signs, 1.0, settings["tol"], settings["seconds"])
-        seconds = time.process_time() - began
+        until = time.process_time() + settings["seconds"]
+        plane = CuttingPlaneM3L(tol=settings["tol"], max_iter=10**6)
+        plane.set_params(callback=lambda _, until=until: time.process_time() > until)
+        seconds = _cpu(plane.fit, X, Y)
         step(f"{where}: LinearM3L")
-        tol, ours = _reach(X, Y, plane.primal)
+        tol, ours = _reach(X, Y, plane.certificate_.primal)
         cells += [
             cell(f"{where}: cutting plane / LinearM3L", seconds / ours),
             _seconds(f"{where}: cutting plane, s", seconds),
             _seconds(f"{where}: LinearM3L, s", ours),
-            _aside(f"{where}: cutting planes", float(plane.cuts)),
-            _aside(f"{where}: relative gap of the cutting plane, %", 100.0 * plane.relative_gap),
+            _aside(f"{where}: cutting planes", float(plane.n_iter_)),
+            _aside(f"{where}: relative gap of the cutting plane, %", 100.0 * plane.certificate_.relative_gap),
             _aside(f"{where}: tol of LinearM3L for its primal, %", 100.0 * tol),
         ]
     return cells

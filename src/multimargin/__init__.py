@@ -75,6 +75,7 @@ _ROOMS = (
     "datasets",
     "decisions",
     "inspection",
+    "interchange",
     "label_kernels",
     "metrics",
     "model_selection",

@@ -153,6 +153,28 @@ class RankSVMFit:
 
 def fit_rank_svm(*, rows: Rows, labels: Labels, bias: float, limits: Limits) -> RankSVMFit: ...
 
+class CategoryRankingFit:
+    """What a ranking of labels leaves."""
+
+    @property
+    def result(self) -> FitResult: ...
+
+    @property
+    def weights(self) -> NDArray:
+        """
+        labels x (features + 1); the last column belongs to the constant feature
+        """
+
+    @property
+    def dual(self) -> NDArray:
+        """
+        rows x labels: how often the weights of a label contain a row; none of a perceptron
+        """
+
+def fit_category_ranking(*, rows: Rows, labels: Labels, bias: float, limits: Limits) -> CategoryRankingFit: ...
+
+def fit_category_perceptron(*, rows: Rows, labels: Labels, bias: float, worst: bool, limits: Limits) -> CategoryRankingFit: ...
+
 class DualVariables:
     """Dual variables of calibrated separation, rows x atoms, row by row."""
 
@@ -191,6 +213,29 @@ class SeparationFit:
 def fit_separation(*, rows: Rows, labels: Labels, sets: Cells, features: SetFeatures | Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias: float, start: DualVariables | None, limits: Limits) -> SeparationFit: ...
 
 def project_signed(values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], signs: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu', writable=False)], cost: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+class BoostingFit:
+    """The rounds of boosting."""
+
+    @property
+    def result(self) -> FitResult: ...
+
+    @property
+    def features(self) -> NDArray:
+        """of the splits, by round"""
+
+    @property
+    def thresholds(self) -> NDArray: ...
+
+    @property
+    def below(self) -> NDArray:
+        """rounds x labels: values where the feature is at most the threshold"""
+
+    @property
+    def above(self) -> NDArray:
+        """rounds x labels: values elsewhere"""
+
+def fit_boosting(*, rows: Rows, positives: Cells, smoothing: float, presence: bool, limits: Limits) -> BoostingFit: ...
 
 def gram_stride(rows: int) -> int: ...
 

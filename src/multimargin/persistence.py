@@ -436,8 +436,8 @@ class _Reader:
                 raise
             theirs = self.content["scikit-learn"]
             msg = (
-                f"{error} The file was written with scikit-learn {theirs}; this is {sklearn.__version__}. Install the "
-                "version that wrote it, or fit and save the model again."
+                f"{str(error).rstrip('.')}. The file was written with scikit-learn {theirs}; this is "
+                f"{sklearn.__version__}. Install the version that wrote it, or fit and save the model again."
             )
             raise ModelFileError(msg) from error
 

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from multimargin import priors, weights
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L, MultilabelClassifier
+from multimargin.estimators.label_rates import fit_for_scores
 from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, expect, last_step, names
 from multimargin.labels import read_labels
 from multimargin.metrics import (
@@ -208,7 +209,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Y = known.cells[rows]
         model = self._configured(Y, targets, p / p.sum())
         calibration = self._calibrate(model, X, Y, rows) if self.rule == "dap" else None
-        model.fit(X, Y)
+        fit_for_scores(model, X, Y)
 
         self.estimator_ = model
         self.classes_ = targets.categories
@@ -294,7 +295,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             expect(isinstance(model, MultilabelClassifier), "must be a multi-label estimator")
             expect(hasattr(model, "label_names_"), "must be fitted")
             expect(len(model.label_names_) == sizes["attributes"], "must have a label for every attribute")
-            expect(n_features == sizes.get("features"), "must have the features of the model")
+            expect(n_features == getattr(self, "n_features_in_", None), "must have the features of the model")
 
         def categories(value: Any, sizes: Sizes) -> None:
             expect(self.rule in RULES, f"needs a rule of {RULES}; got {self.rule!r}")
@@ -388,7 +389,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*[Cc]onstant predictions", category=UserWarning)
             for train, test in folds.split(np.zeros(len(Y)), categories):
-                part = clone(model).fit(_take(rows, train), Y[train])
+                part = fit_for_scores(clone(model), _take(rows, train), Y[train])
                 scores[test] = _scores(part, _take(rows, test), Y.shape[1])
         return np.array([_line(scores[:, j], Y[:, j]) for j in range(Y.shape[1])])
 

@@ -9,7 +9,7 @@ from recompute import label_pairs, rank_svm
 from multimargin import certify
 from multimargin.baselines import RankSVM
 from multimargin.baselines._rank_svm_certifier import RankProblem
-from multimargin.baselines.rank_svm import threshold_targets
+from multimargin.baselines._rank_thresholds import threshold_targets
 from multimargin.errors import InputError
 
 
@@ -101,7 +101,7 @@ def test_degenerate_problems_are_solved():
 
 
 def test_a_hopeless_scale_is_said_before_the_long_run(rng, monkeypatch):
-    monkeypatch.setattr("multimargin.baselines.rank_svm.rank_fits_interior", lambda problem: False)
+    monkeypatch.setattr("multimargin.baselines._ranking.rank_fits_interior", lambda problem: False)
     X, Y = make_problem(rng)
     passes = []
     with pytest.raises(UserWarning, match=r"C \|x\|\^2 is .* choose C around"):

@@ -61,7 +61,10 @@ def bad(folder: Path, model: Path) -> Path:
         (("fit", "none.arff", "--labels", "tiny.xml"), "none.arff"),
         (("fit", "none"), "no data set called 'none'"),
         (("fit", "digit-strip"), "Did you mean digit-strips?"),
-        (("fit", "digit-strips", "--model", "rakel", "--out", "m.mm"), "A rakel model cannot be kept in a file"),
+        (
+            ("fit", "digit-strips", "--model", "random-forest-labels", "--out", "m.mm"),
+            "A random-forest-labels model cannot be kept in a file",
+        ),
         (("fit", "."), "director"),
         (("fit", "empty.arff", "--labels", "tiny.xml"), "empty.arff"),
         (("fit", "empty.csv", "--labels", "sea"), "empty.csv"),

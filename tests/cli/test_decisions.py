@@ -219,3 +219,18 @@ def test_a_constant_label_is_named(folder: Path, run: Run) -> None:
     result = run("fit", "constant.csv", "--labels", "sea,sun", "--thresholds", "macro-f1")
     assert result.code == 0
     assert [line for line in result.errors if "'sea'" in line] == result.errors != []
+
+
+def test_a_model_that_predicts_nothing_is_one_line_with_remedies_of_the_command(run: Run, folder: Path) -> None:
+    X, _ = sample(200)
+    Y = (np.random.default_rng(1).random((200, 2)) < 0.1).astype(int)
+    csv(folder / "rare.csv", X, Y)
+    fit = ("fit", "rare.csv", "--labels", "sea,sun", "--json")
+    result = run(*fit)
+    assert result.code == 0
+    assert result.errors == [
+        f"warning: LinearM3L predicts 0 of 2 labels per row where {Y.sum() / 200:.3g} are true (200 training rows). "
+        "Give --thresholds macro-f1, give -p class_weight=balanced, or try a larger C with -p C=VALUE."
+    ]
+    assert run(*fit, "--thresholds", "macro-f1").errors == []
+    assert run(*fit, "-p", "class_weight=balanced").errors == []

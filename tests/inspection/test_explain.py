@@ -21,6 +21,7 @@ from multimargin import (
 )
 from multimargin.errors import InputError
 from multimargin.inspection import explain, top_features
+from multimargin.inspection.explain import explain_rows
 from multimargin.priors import _forms
 
 NAMES = ["sea", "sun", "sand", "snow", "ski"]
@@ -130,6 +131,20 @@ def test_every_form_of_a_row_says_the_same(family, rng):
         np.testing.assert_allclose(why.support.values, first.support.values, rtol=1e-7, atol=1e-12)
         np.testing.assert_allclose(both_sums(why), why.score, rtol=1e-9, atol=1e-9)
     assert set(same[-1].features.names) <= set("abcd")
+
+
+@pytest.mark.parametrize("family", [LinearM3L, KernelM3L, SubmodularClassifier, CliqueClassifier])
+def test_several_rows_are_explained_as_one_by_one(family, rng):
+    X, Y = some_rows(rng)
+    options = {"prior": np.full((5, 5), 0.4) + 0.6 * np.eye(5)} if family in M3L else {}
+    model = family(random_state=0, **options).fit(X, Y)
+    labels = ["sun", None, "ski"]
+    for k, why in enumerate(explain_rows(model, X[3:6], labels)):
+        alone = explain(model, X[3 + k], labels[k])
+        assert (why.label, why.borrowed.names.tolist()) == (alone.label, alone.borrowed.names.tolist())
+        np.testing.assert_allclose(both_sums(why), both_sums(alone), rtol=1e-9)
+        np.testing.assert_allclose(why.borrowed.values, alone.borrowed.values, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(why.pairs.values, alone.pairs.values, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("family", M3L)

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multimargin import LinearM3L, datasets, metrics
+from multimargin import datasets, metrics
 from papers.__main__ import main
-from papers.hariharan2012.cutting_plane import cutting_plane
 from papers.petterson2011.oracles import AllLabelSets
 from papers.tables import compared, experiment, find_tables
 
@@ -166,16 +165,6 @@ def test_training_times_and_progress_run(small, data_home):
 
 def test_seconds_of_another_machine_get_no_verdict():
     assert compared({"ours": 1.0, "judged": False}, 20.0, 0.5, False)["verdict"] is None
-
-
-def test_the_cutting_plane_reaches_the_optimum_of_linear_m3l(rng):
-    X = rng.normal(size=(40, 3)).astype(np.float32)
-    Y = (X @ rng.normal(size=(3, 4)) + rng.normal(size=(40, 4)) > 0).astype(int)
-    optimum = LinearM3L(C=0.5, fit_intercept=False, tol=1e-6, random_state=0).fit(X, Y).certificate_
-    plane = cutting_plane(X, np.where(Y > 0, 1, -1).astype(np.float32), 0.5, 1e-3)
-    assert plane.relative_gap <= 1e-3
-    assert plane.dual <= optimum.primal * (1 + 1e-5)
-    assert optimum.primal <= plane.primal * (1 + 1e-5)
 
 
 def test_output_kernels_run(small, data_home):

@@ -33,6 +33,8 @@ from multimargin.errors import ModelFileError
 from multimargin.persistence import ALIGNMENT, FORMAT_VERSION, PREFIX, SIGNATURE, _digest
 from multimargin.pipelines import REGISTRY
 
+pytestmark = pytest.mark.contract
+
 WORDS = ["sea", "sun", "snow", "ice", "Sand", "wind", "a", "tree", "Straße", "rain"]
 MODEL = LinearM3L(random_state=0, tol=1e-2)
 
@@ -362,3 +364,11 @@ def test_a_file_of_another_scikit_learn_loads_if_it_fits_and_says_so_if_not(tmp_
     with pytest.raises(ModelFileError, match="mean_") as error:
         load(changed(pipeline, lambda content: step_of(content)["fitted"].pop("mean_"), tmp_path))
     assert "written with" not in str(error.value)
+
+
+def test_a_wrapper_has_the_features_of_its_estimator(tmp_path: Path) -> None:
+    X, Y = rows()
+    model = FixedThresholds(clone(MODEL), 0.3).fit(pd.DataFrame(X, columns=list("abcde")), Y)
+    forged = changed(model, lambda content: content["model"]["fitted"].pop("n_features_in_"), tmp_path)
+    with pytest.raises(ModelFileError, match="estimator_ of FixedThresholds must have the features of the model"):
+        load(forged)

@@ -55,11 +55,15 @@ class RankProblem:
         coef = coef.astype(np.float64) - coef.mean(axis=0, dtype=np.float64)
         intercept = intercept.astype(np.float64) - intercept.mean(dtype=np.float64)
         scores = np.asarray(self._inputs() @ coef.T + intercept)
+        constant = intercept / self.bias if self.bias else np.zeros(len(intercept))
+        return 0.5 * float(np.sum(coef**2) + np.sum(constant**2)) + self.loss(scores)
+
+    def loss(self, scores: Array) -> float:
+        """Sum of the losses of all pairs."""
         loss = 0.0
         for i, on, off, bound in self.pairs():
             loss += bound * float(np.maximum(0.0, 1.0 - scores[i, on][:, None] + scores[i, off]).sum())
-        constant = intercept / self.bias if self.bias else np.zeros(len(intercept))
-        return 0.5 * float(np.sum(coef**2) + np.sum(constant**2)) + loss
+        return loss
 
     def dual(self, alpha: Array) -> float:
         """Value of dual variables of the pairs, after they were moved between their bounds."""
@@ -72,8 +76,12 @@ class RankProblem:
             coefficients[i, off] -= part.sum(axis=0)
             total += float(part.sum())
             first += size
+        return total - 0.5 * self.squared_norm(coefficients)
+
+    def squared_norm(self, coefficients: Array) -> float:
+        """Squared norm of the weights that contain each row so often."""
         weights, constant = self._inputs().T @ coefficients, self.bias * coefficients.sum(axis=0)
-        return total - 0.5 * float(np.sum(weights**2) + np.sum(constant**2))
+        return float(np.sum(weights**2) + np.sum(constant**2))
 
     def squares(self) -> Array:
         """K(x, x) of each row, constant feature included."""

@@ -10,9 +10,15 @@ from numpy.typing import NDArray
 from multimargin import _core
 from multimargin._core import Status
 from multimargin.baselines._rank_svm_certifier import RankProblem
-from multimargin.estimators.interior_point import InteriorSystem, input_factor, run_interior, suits_interior
+from multimargin.estimators.interior_point import (
+    InputFactor,
+    InteriorSystem,
+    input_factor,
+    run_interior,
+    suits_interior,
+)
 
-__all__ = ["RankProposal", "rank_fits_interior", "solve_rank_interior"]
+__all__ = ["RankProposal", "differences", "rank_fits_interior", "rank_weights", "solve_rank_interior"]
 
 Array = NDArray[np.float64]
 
@@ -25,15 +31,15 @@ class RankProposal:
     ----------
     weights : ndarray of shape (n_labels, n_features + 1)
         Those of the constant feature last.
-    alpha : ndarray of shape (n_pairs,)
-        Dual variables of the pairs of all rows, negative labels running fastest.
+    dual : ndarray
+        Dual variables, as the certifier of the problem takes them.
     passes : int
         Those of solvers before it included.
     status : Status
     """
 
     weights: Array
-    alpha: Array
+    dual: Array
     passes: int
     status: Status
 
@@ -51,18 +57,26 @@ def solve_rank_interior(problem: RankProblem, limits: _core.Limits) -> RankPropo
     for i, on, off, bound in problem.pairs():
         bounds[i][np.ix_(on, off)] = bound
     c = float(bounds.max())
-    first, second = np.divmod(np.arange(n_labels**2), n_labels)
-    V = np.eye(n_labels)[first] - np.eye(n_labels)[second]
     factor = input_factor(problem.X, None, problem.bias)
-    system = _Cells(factor.Z, V, bounds.reshape(n_rows, -1) / c, c)
-    found = run_interior(system, limits)
+    found = run_interior(_Cells(factor.Z, differences(n_labels), bounds.reshape(n_rows, -1) / c, c), limits)
     z = found.z.reshape(bounds.shape)
     alpha = [z[i][np.ix_(on, off)].ravel() for i, on, off, _ in problem.pairs()]
-    weights = factor.weights(found.W)
+    return RankProposal(rank_weights(problem, factor, found.W), np.concatenate(alpha), found.passes, found.status)
+
+
+def differences(n_labels: int) -> Array:
+    """Return a row for each ordered pair of labels, with 1 for the first and -1 for the second."""
+    first, second = np.divmod(np.arange(n_labels**2), n_labels)
+    return np.asarray(np.eye(n_labels)[first] - np.eye(n_labels)[second])
+
+
+def rank_weights(problem: RankProblem, factor: InputFactor, W: Array) -> Array:
+    """Weights of the labels, those of the constant feature last, from those of a factor of the inputs."""
+    weights = factor.weights(W)
     if weights is None:
-        coef = factor.coefficients(found.W)
+        coef = factor.coefficients(W)
         weights = np.vstack([problem.X.T @ coef, problem.bias * coef.sum(axis=0)])
-    return RankProposal(weights.T, np.concatenate(alpha), found.passes, found.status)
+    return np.asarray(weights.T)
 
 
 class _Cells(InteriorSystem):

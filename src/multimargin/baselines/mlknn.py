@@ -8,17 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval
 
-from multimargin.baselines._base import Baseline
-from multimargin.errors import InputError
+from multimargin.baselines._base import VaryingLabelsBaseline
+from multimargin.baselines._neighbors import nearest_rows, refuse_few_rows, voted
 from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, expect
 
 __all__ = ["MLkNN"]
 
 
-class MLkNN(Baseline):
+class MLkNN(VaryingLabelsBaseline):
     r"""ML-kNN: from the number of neighbours with a label, by Bayes' rule, whether to predict it.
 
     For label l let :math:`c` be the number of the k nearest training rows that have it. The label is predicted if
@@ -37,20 +36,12 @@ class MLkNN(Baseline):
 
     Attributes
     ----------
-    log_odds_ : ndarray of shape (n_labels, n_neighbors + 1)
-        Log-odds of each label for each number of neighbours that have it.
+    log_odds_ : ndarray of shape (n_varying, n_neighbors + 1)
+        Log-odds of each label that is not constant for each number of neighbours that have it.
     training_rows_ : array or csr matrix of shape (n_samples, n_features)
-        Index of the training rows.
-    training_labels_ : csr_array of shape (n_samples, n_labels)
-        Their labels.
-    classes_ : ndarray
-        Label names; for a 1-D y, its two classes.
-    label_names_ : ndarray of shape (n_labels,)
-        Label names.
-    label_form_ : LabelForm
-        The form Y had in training, which predictions take.
-    n_features_in_ : int
-        Number of features.
+        The training rows.
+    training_labels_ : csr_array of shape (n_samples, n_varying)
+        Their labels that are not constant.
 
     References
     ----------
@@ -77,15 +68,9 @@ class MLkNN(Baseline):
 
     def _fit(self, X: Any, Y: sp.csr_array) -> dict[str, Any]:
         n, n_labels = Y.shape
-        if n <= self.n_neighbors:
-            msg = (
-                f"n_neighbors={self.n_neighbors} needs at least {self.n_neighbors + 1} training rows (samples); got "
-                f"n_samples = {n}. Lower n_neighbors."
-            )
-            raise InputError(msg)
-        neighbors = NearestNeighbors(n_neighbors=self.n_neighbors).fit(X)
+        refuse_few_rows(self.n_neighbors, n, self.n_neighbors + 1)
         Y = Y.astype(np.int64)
-        counts = _counts(neighbors, Y, None)
+        counts = self._counts(X, Y, None)
         has = Y.toarray().astype(bool)
         k, s = self.n_neighbors, float(self.smoothing)
         tables = np.zeros((2, n_labels, k + 1))
@@ -98,25 +83,24 @@ class MLkNN(Baseline):
         log_odds = prior[:, None] + np.log(given[1]) - np.log(given[0])
         return {"training_rows_": X, "training_labels_": Y, "log_odds_": log_odds}
 
-    def _fitted_rules(self) -> dict[str, Rule]:
+    def _varying_rules(self) -> dict[str, Rule]:
         def rows(value: Any, sizes: Sizes) -> None:
             array_of("rows features", -LARGEST, LARGEST, sparse=True)(value, sizes)
             expect(sizes["rows"] > self.n_neighbors, f"must have more than {self.n_neighbors} rows")
 
         return {
-            **super()._fitted_rules(),
             "training_rows_": rows,
-            "training_labels_": array_of("rows labels", 0, 1, "i8", sparse=True),
-            "log_odds_": array_of(f"labels {int(self.n_neighbors) + 1}"),
+            "training_labels_": array_of("rows varying", 0, 1, "i8", sparse=True),
+            "log_odds_": array_of(f"varying {int(self.n_neighbors) + 1}"),
         }
 
-    def _scores(self, X: Any) -> NDArray[Any]:
-        neighbors = NearestNeighbors(n_neighbors=self.n_neighbors).fit(self.training_rows_)
-        counts = _counts(neighbors, self.training_labels_, X)
+    def _varying_scores(self, X: Any) -> NDArray[Any]:
+        counts = self._counts(self.training_rows_, self.training_labels_, X)
         return np.asarray(self.log_odds_[np.arange(len(self.log_odds_)), counts])
 
-
-def _counts(neighbors: NearestNeighbors, Y: sp.csr_array, X: Any) -> NDArray[np.int64]:
-    """Count neighbours with each label; without X, those of the training rows among the others."""
-    graph = sp.csr_array(neighbors.kneighbors_graph(X)).astype(np.int64)
-    return np.asarray((graph @ Y).toarray())
+    def _counts(self, training: Any, Y: sp.csr_array, X: Any) -> NDArray[np.int64]:
+        """Count neighbours with each label; without X, those of the training rows among the others."""
+        counts = np.empty(((training if X is None else X).shape[0], Y.shape[1]), dtype=np.int64)
+        for rows, near, _ in nearest_rows(training, X, int(self.n_neighbors)):
+            counts[rows] = voted(near, np.ones(near.shape, np.int64), Y)
+        return counts

@@ -85,6 +85,12 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         Coefficients in the scores of the label sets; ``decision="preimage"`` only.
     sets_ : ndarray of shape (n_sets, n_labels)
         Those label sets.
+    set_norm_ : ndarray of shape (n_sets,)
+        Kernel of each of these sets with itself.
+    half_ : ndarray of shape (n_labels,)
+        What the score of a label must exceed.
+    gamma_ : float
+        gamma of the kernel.
     certificate_ : Certificate
         ``primal`` and ``dual`` of the ridge regressions the model consists of, one for each label, or for each label
         set with ``decision="preimage"``: their difference is rounding.

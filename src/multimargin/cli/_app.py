@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import typer
 
-from . import datasets, demo, evaluate, fit, predict, tune
+from . import datasets, demo, evaluate, fit, predict, report, tune
 
 __all__ = ["VERBS", "Verb", "make_app"]
 
@@ -20,7 +20,7 @@ class Verb(Protocol):
 
 
 VERBS: dict[str, Verb] = {
-    module.__name__.rpartition(".")[2]: module for module in (demo, fit, tune, predict, evaluate, datasets)
+    module.__name__.rpartition(".")[2]: module for module in (demo, fit, tune, predict, evaluate, report, datasets)
 }
 
 HELP = """

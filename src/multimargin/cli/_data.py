@@ -22,6 +22,7 @@ __all__ = [
     "known_sets",
     "matched_labels",
     "read_data",
+    "read_for",
     "reading_notes",
     "shown_name",
 ]
@@ -74,6 +75,19 @@ def read_data(
         msg = f"{path.name}: {error}"
         raise InputError(msg) from None
     return data
+
+
+def read_for(
+    model: Any, notes: Mapping[str, Any], source: str, split: Split, labels: str | None, file_format: str | None
+) -> tuple[str, Dataset, LabelMatrix]:
+    """Read rows with the labels of a model; return what to call them, the rows, and their labels in its order."""
+    from ._output import status
+
+    name = shown_name(source, split)
+    with status(f"reading {source}"):
+        data = read_data(source, split, labels, file_format, notes)
+    check_features(model, name, data)
+    return name, data, matched_labels(model, name, data)
 
 
 def _is_name(source: str) -> bool:

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from multimargin._plain import plain
+
 __all__ = ["Step", "console", "facts_table", "fit_progress", "path_progress", "print_json", "status", "steps", "table"]
 
 QUIET_SECONDS = 10.0
@@ -31,21 +33,7 @@ def console() -> Console:
 
 def print_json(value: Any) -> None:
     """Print one JSON document; NaN and infinity become null."""
-    sys.stdout.write(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(_plain(key)): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return str(value)
+    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def facts_table(facts: Mapping[str, Any]) -> Table:

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import typer
 
-from multimargin.errors import FitError
+from multimargin.errors import DecisionWarning, FitError
 
 __all__ = ["run"]
 
@@ -20,6 +20,12 @@ INTERRUPTED = 130
 BAD_INPUT = (ValueError, OSError, ImportError, MemoryError)
 # click's class, which newer versions of typer keep under a private name.
 UsageError: Any = typer.BadParameter.__base__
+REMEDIES = {
+    "thresholds": "give --thresholds macro-f1",
+    "class_weight": "give -p class_weight=balanced",
+    "C": "try a larger C with -p C=VALUE",
+}
+"""Of a DecisionWarning, in the command."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -84,7 +90,8 @@ def _one_line_warnings() -> Iterator[None]:
     """Show the library's warnings as lines, without the source text that Python adds."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, file: TextIO | None = None, **__: Any) -> None:
-        sys.stderr.write(f"warning: {' '.join(str(message).split())}\n")
+        text = message.told(REMEDIES) if isinstance(message, DecisionWarning) else str(message)
+        sys.stderr.write(f"warning: {' '.join(text.split())}\n")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

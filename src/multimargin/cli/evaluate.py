@@ -26,18 +26,14 @@ def run(model: ModelFile, source: TestData, labels: Labels = None, format: Forma
     """Run the verb."""
     from multimargin import metrics
 
-    from ._data import check_features, data_facts, matched_labels, read_data, shown_name
+    from ._data import data_facts, read_for
     from ._decisions import decision_facts, decision_lines
     from ._models import not_converged, read_model
     from ._output import console, facts_table, print_json, status
     from ._predictions import predict
 
     estimator, notes = read_model(model)
-    name = shown_name(source, "test")
-    with status(f"reading {source}"):
-        data = read_data(source, "test", labels, format, notes)
-    check_features(estimator, name, data)
-    truth = matched_labels(estimator, name, data)
+    name, data, truth = read_for(estimator, notes, source, "test", labels, format)
     with status("predicting"):
         predictions = predict(estimator, data.X, "scores")
     report = metrics.report(truth, predictions.positives, scores=predictions.values)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from multimargin.decisions._cells import read_score_matrix
 from multimargin.errors import InputError
+from multimargin.estimators.label_rates import fit_for_scores
 from multimargin.labels import LabelMatrix, read_labels
 
 __all__ = [
@@ -99,13 +100,14 @@ class Fold:
             return scores, estimator
         kept = np.ones(n_labels, dtype=bool)
         try:
-            estimator.fit(self.X_train, self.Y_train, **self.params)
+            fit_for_scores(estimator, self.X_train, self.Y_train, **self.params)
         except ValueError:
             if not constant.any():
                 raise
             # some estimators refuse labels that are constant, as rare ones are in some folds
             kept = ~constant
-            estimator = clone(estimator).fit(self.X_train, _columns(self.Y_train, kept), **self.params)
+            columns = _columns(self.Y_train, kept)
+            estimator = fit_for_scores(clone(estimator), self.X_train, columns, **self.params)
         found = scores_of(estimator, self.X_test, response_of(estimator, response_method), int(kept.sum()))
         if sp.issparse(found):
             return _mask_stored(found, constant), estimator

@@ -24,6 +24,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from multimargin.decisions._held_out import as_target, assembled, fit_and_score, response_of, scores_of
 from multimargin.errors import InputError
+from multimargin.estimators.label_rates import fit_for_scores
 from multimargin.estimators.predictor import MultilabelPredictor
 from multimargin.fitted_rules import Rule, Sizes, expect, last_step
 from multimargin.labels import LabelMatrix, label_tuples, write_labels
@@ -262,7 +263,7 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             expect(isinstance(model, MultilabelPredictor | DecisionWrapper), "must be a multi-label estimator")
             expect(hasattr(model, "label_names_"), "must be fitted")
             expect(len(model.label_names_) == sizes["labels"], "must have the labels of the model")
-            expect(n_features == sizes.get("features"), "must have the features of the model")
+            expect(n_features == getattr(self, "n_features_in_", None), "must have the features of the model")
 
         labels_and_features: Any = MultilabelPredictor._fitted_rules  # which all look at label_form_ alone
         return {**labels_and_features(self), "estimator_": estimator, "response_method_": response}
@@ -338,7 +339,8 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         scores = assembled([scores for scores, _ in parts], [test for _, test in folds], labels)
         if self.refit:
             with self._progress("all rows"):
-                estimator = clone(self.estimator).fit(X, _whole_target(self.estimator, y, target), **fit_params)
+                whole = _whole_target(self.estimator, y, target)
+                estimator = fit_for_scores(clone(self.estimator), X, whole, **fit_params)
         else:
             estimator = parts[0][1]
         self.response_method_ = response_of(estimator, self.response_method)

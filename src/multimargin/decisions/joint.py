@@ -25,6 +25,7 @@ from multimargin.decisions._wrapper import DecisionWrapper, _whole_target
 from multimargin.decisions.decoding import joint_sets
 from multimargin.errors import InputError
 from multimargin.estimators import CliqueClassifier
+from multimargin.estimators.label_rates import fit_for_scores
 from multimargin.fitted_rules import Rule, Sizes, expect, last_step, number
 from multimargin.labels import LabelMatrix
 
@@ -163,7 +164,8 @@ class JointDecoder(DecisionWrapper):
         folds = self._folds(X, y, labels, routed.split)
         for k, (train, test) in enumerate(folds, start=1):
             with self._progress(f"fold {k} of {len(folds)}"):
-                model = clone(self.estimator).fit(
+                model = fit_for_scores(
+                    clone(self.estimator),
                     _safe_indexing(X, train),
                     _safe_indexing(target, train),
                     **_check_method_params(X, fit_params, indices=train),
@@ -171,7 +173,7 @@ class JointDecoder(DecisionWrapper):
                 parts.append((*_distribution(model, _safe_indexing(X, test)), labels.part(test)))
         with self._progress("all rows"):
             whole = _whole_target(self.estimator, y, target)
-            self.estimator_ = clone(self.estimator).fit(X, whole, **fit_params)
+            self.estimator_ = fit_for_scores(clone(self.estimator), X, whole, **fit_params)
         self._learn_form(labels)
         self.sharpness_ = _sharpness(parts)
         self.joint_log_loss_, self.raw_joint_log_loss_ = (_log_loss(parts, tau) for tau in (self.sharpness_, 1.0))

@@ -33,6 +33,7 @@ from multimargin.decisions._wrapper import _whole_target
 from multimargin.decisions.thresholds import check_rule, tune
 from multimargin.decisions.tuner import ThresholdTuner
 from multimargin.errors import InputError
+from multimargin.estimators.label_rates import fit_for_scores
 from multimargin.fitted_rules import Rule, exactly, number
 from multimargin.labels import LabelMatrix
 
@@ -212,7 +213,7 @@ class CPath(ThresholdTuner):
         cells = search.cells(found.scores)
         estimator = with_parameters(found.candidate.estimator, C=found.C, time_limit=self._time_left(search))
         with self._progress("all rows"):
-            estimator.fit(X, _whole_target(estimator, y, target), **fit_params)
+            fit_for_scores(estimator, X, _whole_target(estimator, y, target), **fit_params)
         self.estimator_ = _as_given(estimator, found.candidate.estimator)
         self.response_method_ = method
         self.C_ = found.C

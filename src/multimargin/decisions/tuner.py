@@ -24,6 +24,7 @@ from multimargin.decisions._stored import any_number, thresholds_rule
 from multimargin.decisions._wrapper import DecisionWrapper, _whole_target
 from multimargin.decisions.thresholds import Thresholds, check_rule, tune
 from multimargin.errors import InputError
+from multimargin.estimators.label_rates import fit_for_scores
 from multimargin.fitted_rules import Rule, array_of
 
 __all__ = ["FixedThresholds", "ThresholdTuner"]
@@ -296,7 +297,7 @@ class FixedThresholds(DecisionWrapper):
             self._read(labels, 0.0)
         routed = self._routed(X, params)
         target = _whole_target(self.estimator, y, as_target(y, labels))
-        self.estimator_ = clone(self.estimator).fit(X, target, **routed.fit)
+        self.estimator_ = fit_for_scores(clone(self.estimator), X, target, **routed.fit)
         self.response_method_ = response_of(self.estimator_, self.response_method)
         usual = 0.5 if self.response_method_ == "predict_proba" else 0.0
         self.thresholds_ = self._read(labels, usual) if checked is None else checked

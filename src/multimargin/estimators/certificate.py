@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from multimargin.errors import InputError
+from multimargin.estimators.label_rates import fit_for_scores
 
 if TYPE_CHECKING:
     from multimargin.estimators.contract import MultilabelClassifier
@@ -127,7 +128,8 @@ def certify(model: Any, X: Any, y: Any, sample_weight: Any = None, *, refit: boo
     bounds = _bounds(model, X, y, sample_weight)
     dual = bounds.dual
     if dual is None and refit:
-        fresh = clone(model).set_params(callback=None, verbose=0).fit(X, y, sample_weight)
+        fresh = clone(model).set_params(callback=None, verbose=0)
+        fit_for_scores(fresh, X, y, sample_weight=sample_weight)
         dual = fresh.certificate_.dual
     if dual is None:
         certificate = Certificate.of(bounds.primal, 0.0, model.tol, bounds.oracle_exact)

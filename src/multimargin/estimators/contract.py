@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -24,9 +25,10 @@ from sklearn.utils.extmath import safe_sparse_dot
 from multimargin import _core
 from multimargin._core import Status
 from multimargin._rows import native_rows
-from multimargin.errors import FitError, InputError
+from multimargin.errors import DecisionWarning, FitError, InputError
 from multimargin.estimators.certificate import Bounds, Certificate
 from multimargin.estimators.inherited_texts import with_inherited_texts
+from multimargin.estimators.label_rates import DECIDED_ELSEWHERE, LabelRates, label_rates
 from multimargin.estimators.monitor import History, Monitor, Progress
 from multimargin.estimators.predictor import MultilabelPredictor, largest_entry
 from multimargin.estimators.problem import Problem, native_cells
@@ -53,6 +55,8 @@ IMPRECISE = (
     "Rounding keeps the gap above such a tol in double precision, too: raise tol, scale the features, or lower C."
 )
 SMALLEST = 1 / LARGEST
+NEAR = 0.1
+"""Relative gap up to which predictions are looked at: of others, ``ConvergenceWarning`` says enough."""
 # Magnitudes whose squares and products are safe in single precision; rows or costs beyond are solved in double.
 LARGEST_SINGLE, SMALLEST_SINGLE = 1e12, 1e-12
 
@@ -156,7 +160,10 @@ class MultilabelClassifier(MultilabelPredictor):
     callback: Callable[[Progress], object] | None = None
 
     _weighs_cells: ClassVar[bool] = True
-    """Whether single cells of Y can be weighted: 2-D ``sample_weight``, ``class_weight``."""
+    """Whether single cells of Y can be weighted, by a 2-D ``sample_weight``."""
+
+    _rows_to_look_at: ClassVar[int] = 500
+    """Training rows, at most, whose predictions are counted after a fit."""
 
     _last: WarmStart | None = None
 
@@ -202,11 +209,14 @@ class MultilabelClassifier(MultilabelPredictor):
         last = self._last_fit(problem)
         task = self._prepare(problem)
         if problem.constant.any():
-            _warn_constant(problem.labels, problem.constant)
+            warn_constant(problem.labels, problem.constant)
         monitor = Monitor(self.callback, int(self.verbose), type(self).__name__)
         model = self._solve(task, last, monitor)
-        self._write(self._attributes(problem, model, monitor), model, problem)
+        fitted = self._attributes(problem, model, monitor)
+        rates = self._label_rates(fitted, problem)
+        self._write(fitted, model, problem)
         self._warn_unless_converged(model)
+        self._warn_of_decisions(rates)
         return self
 
     def _problem(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> Problem:
@@ -372,6 +382,24 @@ class MultilabelClassifier(MultilabelPredictor):
             stacklevel=3,
         )
 
+    def _label_rates(self, fitted: dict[str, Any], problem: Problem) -> LabelRates | None:
+        """Labels these attributes predict on some training rows; None far from the optimum, or if it is of no use."""
+        if DECIDED_ELSEWHERE.get() or not fitted["certificate_"].relative_gap <= max(self.tol, NEAR):
+            return None
+        model = copy(self)  # an interrupt leaves the estimator itself as it was
+        model._replace_fitted(fitted, problem.labels)
+        return label_rates(model, problem, self._rows_to_look_at)
+
+    def _warn_of_decisions(self, rates: LabelRates | None) -> None:
+        if rates is None or not (rates.few or rates.many):
+            return
+        remedies = ["thresholds"]
+        if rates.few and self.class_weight is None and self._weighs_cells:  # of other losses, balance moves little
+            remedies.append("class_weight")
+        if rates.few:
+            remedies.append("C")
+        warnings.warn(DecisionWarning(rates.told(type(self).__name__), remedies), stacklevel=3)
+
     def _advice(self, limit: str) -> str:
         """Say what to do about a fit that did not converge within this limit."""
         return f"Increase {limit}, scale the features, or lower C."
@@ -379,6 +407,8 @@ class MultilabelClassifier(MultilabelPredictor):
 
 class LinearModel(MultilabelClassifier):
     """An estimator whose scores are ``X @ coef_.T + intercept_``."""
+
+    _rows_to_look_at: ClassVar[int] = 1000
 
     coef_: NDArray[Any]
     intercept_: NDArray[Any]
@@ -409,7 +439,8 @@ def _suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:
     return costs and largest <= LARGEST_SINGLE and (largest == 0.0 or largest >= SMALLEST_SINGLE)
 
 
-def _warn_constant(labels: LabelMatrix, constant: NDArray[np.bool_]) -> None:
+def warn_constant(labels: LabelMatrix, constant: NDArray[np.bool_]) -> None:
+    """Warn the caller of ``fit``, through one frame between, of labels that are predicted constant."""
     if labels.form == LabelForm("column", dtype=labels.form.dtype):
         subject = f"y has a single class, {labels.values.tolist()}"
     else:

@@ -38,6 +38,7 @@ from multimargin.kernels import gram_factor, one_blas_thread
 
 __all__ = [
     "Found",
+    "InputFactor",
     "InteriorSystem",
     "input_factor",
     "passes_before",

@@ -21,7 +21,7 @@ from multimargin.kernels import make_kernel
 from multimargin.priors import LowRankPrior, check_prior
 from multimargin.priors._forms import PriorForms
 
-__all__ = ["Explanation", "FeatureWeights", "explain", "top_features"]
+__all__ = ["Explanation", "FeatureWeights", "explain", "explain_rows", "top_features"]
 
 SHOWN = 5
 EXPLAINED = "LinearM3L, KernelM3L, SubmodularClassifier, CliqueClassifier, or another linear model of this library"
@@ -184,36 +184,79 @@ def explain(model: Any, x: Any, label: Any = None, *, background: Any = None) ->
     >>> round(why.score, 2)
     0.8
     """
+    return explain_rows(model, _one_row(x), [label], background=background)[0]
+
+
+def explain_rows(model: Any, X: Any, labels: Sequence[Any], *, background: Any = None) -> list[Explanation]:
+    """Explain the score of one label in each row; what does not depend on the row is prepared once.
+
+    Parameters
+    ----------
+    model, background
+        As in :func:`explain`.
+    X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        The rows.
+    labels : sequence of length n_samples
+        Name of the label to explain in each row; None for the one with the largest score.
+
+    Returns
+    -------
+    list of Explanation
+    """
     thresholds = getattr(model, "thresholds_", None)
-    model, (row, others), names = _last_step(model, [_one_row(x), background])
-    label = _label(model, label) if label is not None else None
+    model, (given, others), names = _last_step(model, [X, background])
+    wanted = [None if label is None else _label(model, label) for label in labels]
     if others is not None:
+        if isinstance(model, KernelM3L):
+            msg = "background is for linear models, whose features contribute; got a KernelM3L. Leave it out."
+            raise InputError(msg)
         others = model._check_X(others)
-    scores = np.asarray(model.decision_function(row), dtype=np.float64).reshape(-1)
-    column = int(np.argmax(scores)) if label is None else label
-    given, row = row, model._check_X(row).astype(np.float64)
+    scores = np.asarray(model.decision_function(given), dtype=np.float64).reshape(len(labels), -1)
+    columns = [int(np.argmax(row)) if column is None else column for row, column in zip(scores, wanted, strict=True)]
+    rows = model._check_X(given).astype(np.float64)
+    prior = check_prior(getattr(model, "prior_", None), model.label_names_)
+    forms = None if prior is None else PriorForms(prior)
+    sets = (
+        model.predict_sets(given) if isinstance(model, (SubmodularClassifier, CliqueClassifier)) else [()] * len(labels)
+    )
+    found = [
+        _explained(model, rows[[k]], scores[k], column, set(sets[k]), others, names, prior, forms)
+        for k, column in enumerate(columns)
+    ]
+    if thresholds is None:
+        return found
+    cuts = [None if np.isnan(thresholds[column]) else float(thresholds[column]) for column in columns]
+    return [replace(why, threshold=cut) for why, cut in zip(found, cuts, strict=True)]
+
+
+def _explained(
+    model: Any,
+    row: Any,
+    scores: NDArray[np.float64],
+    column: int,
+    present: set[Any],
+    background: Any,
+    names: NDArray[Any],
+    prior: Any,
+    forms: PriorForms | None,
+) -> Explanation:
     found = Explanation(
         label=model.label_names_.tolist()[column],
         score=float(scores[column]),
         decision=float(scores[column]),
         baseline=float(model.intercept_[column]),
         own=float(scores[column]),
-        threshold=None if thresholds is None or np.isnan(thresholds[column]) else float(thresholds[column]),
     )
     if isinstance(model, KernelM3L):
-        if others is not None:
-            msg = "background is for linear models, whose features contribute; got a KernelM3L. Leave it out."
-            raise InputError(msg)
         support = _support(model, row, column)
-        return replace(found, support=support, **_through_prior(model, scores, column))
-    features, at_mean = _features(model.coef_[column].astype(np.float64), row, others, names)
+        return replace(found, support=support, **_through_prior(model, scores, column, prior, forms))
+    features, at_mean = _features(model.coef_[column].astype(np.float64), row, background, names)
     found = replace(found, features=features, baseline=found.baseline + at_mean)
     if isinstance(model, LinearModel):
-        return replace(found, **_through_prior(model, scores, column))
+        return replace(found, **_through_prior(model, scores, column, prior, forms))
     if isinstance(model, SubmodularClassifier) and found.label not in model.constant_labels_.tolist():
         found = replace(found, baseline=found.baseline + model.offset_)
     own = found.baseline + features.sum()
-    present = set(model.predict_sets(given)[0])
     pairs = (_attraction if isinstance(model, SubmodularClassifier) else _subsets)(model, row, column, present)
     return replace(found, own=own, pairs=pairs, score=own + pairs.sum())
 
@@ -338,13 +381,14 @@ def _support(model: KernelM3L, row: Any, column: int) -> SupportContributions:
     return SupportContributions(model.support_[used], parts[used].astype(np.float64), values[0][used])
 
 
-def _through_prior(model: Any, scores: NDArray[np.float64], column: int) -> dict[str, Any]:
+def _through_prior(
+    model: Any, scores: NDArray[np.float64], column: int, prior: Any, forms: PriorForms | None
+) -> dict[str, Any]:
     """Return the label's own evidence and what it borrows, if the model has a prior."""
-    prior = check_prior(getattr(model, "prior_", None), model.label_names_)
     firm = np.isin(model.label_names_, model.constant_labels_)
-    if prior is None or firm[column]:
+    if forms is None or firm[column]:
         return {}
-    evidence = PriorForms(prior).solve(np.where(firm, 0.0, scores)[:, None])[:, 0]
+    evidence = forms.solve(np.where(firm, 0.0, scores)[:, None])[:, 0]
     if isinstance(prior, LowRankPrior):
         ties = prior.factor @ prior.factor[column]
         ties[column] += np.asarray(prior.diagonal)[column]

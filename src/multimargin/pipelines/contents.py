@@ -112,8 +112,8 @@ def _check_widths(steps: list[Any], last: Any) -> None:
     for position, step in enumerate(steps):
         kind, name = REGISTRY[type(step)], type(step).__name__
         takes = getattr(step, "n_features_in_", None)
-        if missing := kind.required(step) - vars(step).keys() - {"fit_dtype", "idf_"}:
-            msg = f"The model of the pipeline is fitted, but its step {name} has no {min(missing)}. {AGAIN}"
+        if not kind.is_fitted(step):
+            msg = f"The model of the pipeline is fitted, but its step {name} is not. {AGAIN}"
             raise ModelFileError(msg)
         if position and takes != width:
             given = "texts" if kind.takes_texts else f"{takes} features"

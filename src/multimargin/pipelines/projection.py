@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,6 @@ KERNELS = ("rbf", "linear", "poly", "polynomial", "sigmoid", "laplacian", "cosin
 SHOWN = ("explained_variance_ratio_", "singular_values_")
 
 
-def _number_of_components(step: Any) -> int:
-    return len(step.components_)
-
-
 def _nystroem(step: Any) -> dict[str, Rule]:
     positive = step.kernel in ("chi2", "additive_chi2")  # which take dense rows without negative numbers
     rows = array_of("outputs features", 0.0 if positive else -LARGEST, LARGEST, sparse=not positive)
@@ -32,14 +29,8 @@ def _nystroem(step: Any) -> dict[str, Rule]:
     }
 
 
-def _number_of_landmarks(step: Any) -> int:
+def _number_of_components(step: Any) -> int:
     return int(step.components_.shape[0])
-
-
-def _give_landmarks(step: Any, fitted: Attributes) -> None:
-    vars(step).update(fitted)
-    if "components_" in fitted:
-        step._n_features_out = _number_of_landmarks(step)
 
 
 def _random(step: Any) -> dict[str, Rule]:
@@ -50,10 +41,15 @@ def _number_of_waves(step: Any) -> int:
     return int(step.random_weights_.shape[1])
 
 
-def _give_waves(step: Any, fitted: Attributes) -> None:
-    vars(step).update(fitted)
-    if "random_weights_" in fitted:
-        step._n_features_out = _number_of_waves(step)
+def _with_width(width: Callable[[Any], int]) -> Callable[[Any, Attributes], None]:
+    """Return what writes attributes, and the number of columns that scikit-learn keeps beside them."""
+
+    def give(step: Any, fitted: Attributes) -> None:
+        vars(step).update(fitted)
+        if "n_features_in_" in fitted:
+            step._n_features_out = width(step)
+
+    return give
 
 
 def _factors(step: Any) -> dict[str, Rule]:
@@ -87,12 +83,12 @@ STEPS = (
     Step(
         Nystroem,
         _nystroem,
-        _number_of_landmarks,
+        _number_of_components,
         parameters={"kernel": one_of(*KERNELS), "kernel_params": none_or(one_of(None))},
         unset=frozenset({"n_jobs"}),
-        give=_give_landmarks,
+        give=_with_width(_number_of_components),
     ),
-    Step(RBFSampler, _random, _number_of_waves, give=_give_waves),
+    Step(RBFSampler, _random, _number_of_waves, give=_with_width(_number_of_waves)),
     Step(TruncatedSVD, _factors, _number_of_components),
     Step(PCA, _principal, _number_of_components, take=_take_principal),
 )

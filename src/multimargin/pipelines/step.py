@@ -73,6 +73,11 @@ class Step:
         """Names of what a fitted step must keep."""
         return self.all_rules(step).keys() - {"feature_names_in_", OUTPUT}
 
+    def is_fitted(self, step: Any) -> bool:
+        """Whether a step, which has all of what it must keep or nothing, has it."""
+        required = self.required(step)
+        return not required or not required.isdisjoint(vars(step))
+
     def as_words(self, parameters: Attributes) -> Attributes:
         """Parameters as they are stored."""
         return {name: self._word(name, value) for name, value in parameters.items()}

@@ -100,16 +100,7 @@ class LabelGraphDisplay:
         -------
         LabelGraphDisplay
         """
-        if hasattr(estimator, "pairs_"):
-            require(estimator, PAIRS, "Fit a SubmodularClassifier.")
-            pairs, weights, signs = estimator.pairs_, estimator.pair_coef_, None
-        else:
-            require(estimator, CLIQUES, "Fit a CliqueClassifier or a SubmodularClassifier.")
-            firm = np.abs(estimator.clique_couplings_) > estimator.clique_coupling_spreads_
-            couplings = np.where(firm, np.sign(estimator.clique_couplings_), 0).astype(int)
-            column = {name: k for k, name in enumerate(np.asarray(estimator.label_names_).tolist())}
-            members = [sorted(column[name] for name in clique) for clique in estimator.cliques_]
-            pairs, weights, signs = _ties(zip(members, estimator.clique_weights_, couplings, strict=True))
+        pairs, weights, signs = label_ties(estimator)
         names = np.asarray(estimator.label_names_).tolist()
         return cls(names, pairs=pairs, weights=weights, signs=signs, max_labels=max_labels).plot(ax)
 
@@ -200,6 +191,19 @@ class LabelGraphDisplay:
         if len(self.label_names) < self._n_tied:
             parts.append(f"the {len(self.label_names)} labels with the strongest ties of {self._n_tied}")
         return "; ".join(parts)
+
+
+def label_ties(estimator: Any) -> tuple[Any, Any, Any]:
+    """Return pairs of labels that a fitted model ties, how strongly, and 1, -1 or 0 for each; None if all attract."""
+    if hasattr(estimator, "pairs_"):
+        require(estimator, PAIRS, "Fit a SubmodularClassifier.")
+        return estimator.pairs_, estimator.pair_coef_, None
+    require(estimator, CLIQUES, "Fit a CliqueClassifier or a SubmodularClassifier.")
+    firm = np.abs(estimator.clique_couplings_) > estimator.clique_coupling_spreads_
+    couplings = np.where(firm, np.sign(estimator.clique_couplings_), 0).astype(int)
+    column = {name: k for k, name in enumerate(np.asarray(estimator.label_names_).tolist())}
+    members = [sorted(column[name] for name in clique) for clique in estimator.cliques_]
+    return _ties(zip(members, estimator.clique_weights_, couplings, strict=True))
 
 
 def _ties(cliques: Iterable[tuple[list[int], float, int]]) -> tuple[list[tuple[int, int]], list[float], list[int]]:

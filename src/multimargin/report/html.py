@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["Html", "element", "figure", "join", "picture", "table"]
 
-VOID = frozenset({"br", "img", "meta", "hr"})
+VOID = frozenset({"br", "hr", "img", "input", "meta"})
 
 
 class Html(str):
@@ -51,10 +51,14 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]], caption: o
 
     It scrolls by itself on a narrow screen, so that the page does not.
     """
-    head = element("thead", element("tr", join(element("th", cell, scope="col") for cell in header)))
+    head = element("thead", element("tr", join(_heading(cell) for cell in header)))
     body = element("tbody", join(_row(row) for row in rows))
     title = element("caption", caption) if caption else Html("")
     return element("div", element("table", title, head, body), class_="wide")
+
+
+def _heading(cell: object) -> Html:
+    return element("th", cell, scope="col") if cell != "" else element("td")
 
 
 def _row(cells: Sequence[object]) -> Html:

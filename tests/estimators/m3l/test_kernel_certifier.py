@@ -71,6 +71,7 @@ KERNELS = {
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize("share", [0.1, 1.0])
 @pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.filterwarnings("ignore::multimargin.errors.DecisionWarning")  # labels that are mostly noise
 def test_bounds_are_the_formulas(rng, monkeypatch, kernel, layout, share, tied):
     """Few and many coefficients, dual variables of their own and outside their box, rows without weight or use."""
     monkeypatch.setattr(kernel_certifier, "BLOCK_ROWS", 16)

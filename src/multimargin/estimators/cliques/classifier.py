@@ -303,7 +303,8 @@ class CliqueClassifier(MultilabelClassifier):
             Of shape (n_samples, 2), one column per class, if the model was trained on a 1-D y.
         """
         check_is_fitted(self)
-        probability = self._predictor().probabilities(self._check_X(X), float(self.temperature))
+        # sums of probabilities may miss 0 and 1 by their rounding
+        probability = np.clip(self._predictor().probabilities(self._check_X(X), float(self.temperature)), 0.0, 1.0)
         if self.label_form_.kind == "column":
             return np.column_stack([1.0 - probability[:, 0], probability[:, 0]])
         return probability
