@@ -62,6 +62,7 @@ bench: .venv/developer
 docs: .venv/installed
 	$(BIN)/python -m pip install -q --group docs
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build
+	@! grep -rnoE '<(script|link|img)[^>]* (src|href)="(https?:)?//[^"]*' docs/_build --include='*.html' # readable offline
 	@echo "docs/_build/index.html"
 
 # What is published: archive and wheels in dist, checked, and tried with the oldest and the newest of what they need.

@@ -24,12 +24,15 @@ autodoc_default_options = {
 }
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
-myst_enable_extensions = ["deflist", "dollarmath"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = "multimargin"
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_copy_source = False
+html_show_sourcelink = False
 # Mathematics without a network: one script that carries its glyphs, out of an installed package.
 MATHJAX = distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax/tex-svg.js")
 html_static_path = ["_static", str(MATHJAX)]

@@ -33,7 +33,7 @@ ROOMS = {
     "plots": "Plots",
     "report": "Reports",
     "persistence": "Model files",
-    "interchange": "Other programs",
+    "interchange": "ONNX",
     "labels": "Forms of labels",
     "errors": "Errors",
 }
@@ -91,8 +91,9 @@ def reference() -> str:
     """Return the reference: a table of names for each room, a page for each name."""
     text = heading("Reference")
     for room, title in ROOMS.items():
-        first = (import_module(f"multimargin.{room}").__doc__ or "").strip().split("\n\n")[0]
-        text += f"{heading(title, '-')}``multimargin.{room}``: {first}\n\n.. autosummary::\n   :toctree: api\n\n"
+        about = (import_module(f"multimargin.{room}").__doc__ or "").split("\n\n")[0].split(". ")[0].strip(" .\n")
+        text += f"{heading(title, '-')}``multimargin.{room}``: {about}.\n\n"
+        text += ".. autosummary::\n   :toctree: api\n   :nosignatures:\n\n"
         text += "".join(f"   {address}\n" for address in public_names(room)) + "\n"
     return text
 
@@ -121,17 +122,19 @@ def gallery() -> dict[str, str]:
     for script in sorted((ROOT / "examples").glob("*.py")):
         about = ast.get_docstring(ast.parse(script.read_text())) or script.stem
         title, _, rest = about.partition("\n")
-        title = title.rstrip(".")
+        title, link = title.rstrip("."), f":doc:`{title.rstrip('.')} <{script.stem}>`"
         pictures = pictures_of(script.read_text())
-        shown = "".join(f".. image:: ../../images/{name}\n   :alt: {title}\n\n" for name in pictures)
-        code = f".. literalinclude:: ../../../examples/{script.name}\n   :language: python\n"
-        page = f"{heading(title)}{rest.strip()}\n\n{shown}{heading('The script', '-')}{code}"
-        pages[f"gallery/{script.stem}.rst"] = page
+        text = heading(title) + rest.strip() + "\n\n"
+        text += "".join(f".. image:: ../../images/{name}\n   :alt: {title}\n\n" for name in pictures)
+        text += (
+            f"{heading('The script', '-')}.. literalinclude:: ../../../examples/{script.name}\n   :language: python\n"
+        )
+        pages[f"gallery/{script.stem}.rst"] = text
         if pictures:
-            cards += f"   .. figure:: ../../images/{pictures[0]}\n      :target: {script.stem}.html\n      :alt:\n\n"
-            cards += f"      :doc:`{title} <{script.stem}>`\n\n"
+            cards += f"   .. figure:: ../../images/{pictures[0]}\n"
+            cards += f"      :target: {script.stem}.html\n      :alt: {title}\n\n      {link}\n\n"
         else:
-            plain += f"* :doc:`{title} <{script.stem}>`\n"
+            plain += f"* {link}\n"
     hidden = ".. toctree::\n   :hidden:\n\n" + "".join(f"   {Path(page).stem}\n" for page in pages)
     text = heading("Examples") + "Each picture was drawn by the script behind it.\n\n.. container:: gallery\n\n" + cards
     pages["gallery/index.rst"] = text + (f"Without a picture:\n\n{plain}\n" if plain else "") + hidden
