@@ -382,8 +382,12 @@ class MultilabelClassifier(MultilabelPredictor):
         )
 
     def _label_rates(self, fitted: dict[str, Any], problem: Problem) -> LabelRates | None:
-        """Labels these attributes predict on some training rows; None if they are far from the optimum."""
-        if not fitted["certificate_"].relative_gap <= max(self.tol, NEAR):
+        """Labels these attributes predict on some training rows; None if the fit is far from its optimum, or not over.
+
+        It is not over where a subclass has a ``fit`` of its own, which may add what its predictions need.
+        """
+        near = fitted["certificate_"].relative_gap <= max(self.tol, NEAR)
+        if not near or type(self).fit is not MultilabelClassifier.fit:
             return None
         model = copy(self)  # an interrupt leaves the estimator itself as it was
         model._replace_fitted(fitted, problem.labels)
