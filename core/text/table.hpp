@@ -229,17 +229,19 @@ inline double Table::label_value(const Attribute& attribute, std::string_view to
 
 inline double Table::number_of(std::size_t a, std::string_view token, Index line) {
     double value = 0.0;
+    const bool may_have_comma = header_.csv && header_.delimiter != ',';
+    if (parse_number(token, value)) {
+        if (may_have_comma) check_decimal_mark(token, line);
+        return value;
+    }
     const auto comma = header_.csv ? token.find(',') : token.npos;
-    if (comma != token.npos && header_.delimiter != ',') {
+    if (may_have_comma && comma != token.npos) {
         std::string with_point(token);
         with_point[comma] = '.';
         if (parse_number(with_point, value)) {
             check_decimal_mark(token, line);
             return value;
         }
-    } else if (parse_number(token, value)) {
-        if (header_.csv && header_.delimiter != ',') check_decimal_mark(token, line);
-        return value;
     }
     const bool yes = header_.csv && same_word(token, "true");
     if (!yes && !(header_.csv && same_word(token, "false"))) {

@@ -43,6 +43,7 @@ ADVICE: list[tuple[str, Replacement]] = [
     (r"\btest_size must be", "--test-size must be"),
     (r"prior='labels'", "--prior labels"),
     (r"prior=None", "no --prior"),
+    (r"; see constant_labels_\b", ""),
     (r"ThresholdTuner(?:\(\))? for", "fit --thresholds for"),
 ]  # fmt: skip
 """Patterns in messages of the library, and what the command says instead."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,23 @@ from multimargin.datasets.dataset import LABEL_DTYPE, label_matrix
 from multimargin.datasets.formats.source import FilePath
 from multimargin.errors import FileFormatError
 
-__all__ = ["label_answers", "label_lists", "stacked_answers"]
+__all__ = ["read_label_cells"]
 
 ANSWERS = {"1": 1.0, "true": 1.0, "yes": 1.0, "y": 1.0, "0": 0.0, "false": 0.0, "no": 0.0, "n": 0.0}
 UNKNOWN = ("", "?", "na", "nan")
 
 
-def label_answers(path: FilePath, name: str, cells: Iterable[Any]) -> list[float]:
-    """Return a column of one label as 0, 1 and NaN where it is unknown."""
-    return [_answer(path, name, cell, row) for row, cell in enumerate(cells, start=1)]
+def read_label_cells(
+    path: FilePath, names: Sequence[str], columns: Sequence[Sequence[Any]], n_rows: int, label_names: Any
+) -> tuple[csr_matrix, dict[str, tuple[str, ...]]]:
+    """Return Y of named columns, and if one of lists made it, the ``label_names`` that read another file like it."""
+    if len(names) == 1 and any(isinstance(cell, list) for cell in columns[0]):
+        Y, found = _lists(path, names[0], columns[0], label_names)
+        return Y, {"label_names": tuple(found)}
+    cells = np.empty((n_rows, len(names)))
+    for j, (name, column) in enumerate(zip(names, columns, strict=True)):
+        cells[:, j] = [_answer(path, name, cell, row) for row, cell in enumerate(column, start=1)]
+    return csr_matrix(cells, dtype=np.float64 if np.isnan(cells).any() else LABEL_DTYPE), {}
 
 
 def _answer(path: FilePath, name: str, cell: Any, row: int) -> float:
@@ -42,13 +50,7 @@ def _answer(path: FilePath, name: str, cell: Any, row: int) -> float:
     raise FileFormatError(msg)
 
 
-def stacked_answers(n_rows: int, columns: Sequence[Sequence[float]]) -> csr_matrix:
-    """Return Y of columns of 0, 1 and NaN."""
-    cells = np.array(columns, dtype=np.float64).reshape(len(columns), n_rows).T
-    return csr_matrix(cells, dtype=np.float64 if np.isnan(cells).any() else LABEL_DTYPE)
-
-
-def label_lists(
+def _lists(
     path: FilePath, name: str, cells: Sequence[Any], label_names: Sequence[str] | None
 ) -> tuple[csr_matrix, list[str]]:
     """Return Y and the names of the labels of a column of lists; in a row without a list all labels are unknown."""

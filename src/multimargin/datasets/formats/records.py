@@ -21,7 +21,7 @@ from multimargin.datasets.formats.columns import (
     names_of_labels,
     stated_labels,
 )
-from multimargin.datasets.formats.label_cells import label_answers, label_lists, stacked_answers
+from multimargin.datasets.formats.label_cells import read_label_cells
 from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, fitting, read_text
 from multimargin.errors import FileFormatError
 
@@ -93,12 +93,9 @@ def read_json(
         check_size(path, "a table", 8 * len(records) * (len(columns) + len(roles.labels)), most)
         X = _features(path, records, names, roles, missing_as_nan)
         at = [names[k] for k in roles.labels]
-        if len(at) == 1 and any(isinstance(record.get(at[0]), list) for record in records):
-            Y, found = label_lists(path, at[0], [record.get(at[0]) for record in records], label_names)
-            more = {"label_names": tuple(found)}
-            return column_dataset(path, X, Y, names, roles, columns, dtype, missing, **more)
-        Y = stacked_answers(len(records), [label_answers(path, name, (r.get(name) for r in records)) for name in at])
-        return column_dataset(path, X, Y, names, roles, columns, dtype, missing)
+        cells = [[record.get(name) for record in records] for name in at]
+        Y, found = read_label_cells(path, at, cells, len(records), label_names)
+        return column_dataset(path, X, Y, names, roles, columns, dtype, missing, **found)
 
 
 def _records(path: FilePath, content: bytes) -> list[dict[str, Any]]:

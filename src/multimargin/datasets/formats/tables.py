@@ -25,7 +25,7 @@ from multimargin.datasets.formats.columns import (
     shortened,
     stated_labels,
 )
-from multimargin.datasets.formats.label_cells import label_answers, label_lists, stacked_answers
+from multimargin.datasets.formats.label_cells import read_label_cells
 from multimargin.datasets.formats.source import (
     FilePath,
     allowed_bytes,
@@ -183,13 +183,8 @@ def read_parquet(
         if text is not None:
             X = np.array([item or "" for item in _parquet_cells(path, table.column(text))], dtype=object)
         cells = [_parquet_cells(path, table.column(name)) for name in at]
-        if len(at) == 1 and _is_list(table.schema.field(at[0]).type):
-            Y, found = label_lists(path, at[0], cells[0], label_names)
-            more = {"label_names": tuple(found)}
-            return column_dataset(path, X, Y, names, roles, columns, dtype, missing, **more)
-        answers = [label_answers(path, name, column) for name, column in zip(at, cells, strict=True)]
-        Y = stacked_answers(table.num_rows, answers)
-        return column_dataset(path, X, Y, names, roles, columns, dtype, missing)
+        Y, found = read_label_cells(path, at, cells, table.num_rows, label_names)
+        return column_dataset(path, X, Y, names, roles, columns, dtype, missing, **found)
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
