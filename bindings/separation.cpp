@@ -114,13 +114,14 @@ SeparationFit solve(const X& x, const Atoms& atoms, const Features& features, co
     return {result, dual_variables(solver, x.rows())};
 }
 
-SeparationFit fit_separation(const Rows& rows, const PythonLabels& labels, const PythonCells& sets,
-                             const AtomFeatures& features, double bias, const std::optional<PythonDual>& start,
-                             const PythonLimits& limits) {
+SeparationFit fit_separation(const Rows& rows, const PythonLabels& labels, const Matrix<double>& cost,
+                             const PythonCells& sets, const AtomFeatures& features, double bias,
+                             const std::optional<PythonDual>& start, const PythonLimits& limits) {
     const auto source = labels.view_of();
     expect(sets.n_labels == source.labels, "the label sets do not fit the labels");
     const Atoms atoms{source.labels, LabelSets(sets.list(), source.labels)};
-    const SeparationRows sides(source);
+    expect(static_cast<Index>(cost.shape(0)) == source.rows && cost.shape(1) == 2, "the costs do not fit the rows");
+    const SeparationRows sides(source, cost.data());
     if (start) {
         expect(static_cast<Index>(start->offsets.shape(0)) == source.rows + 1,
                "the dual variables to start from do not fit the rows");
@@ -147,15 +148,16 @@ SeparationFit fit_separation(const Rows& rows, const PythonLabels& labels, const
         rows.matrix);
 }
 
-// Nearest point, row by row, of {signs o z: z >= 0, the sum of z over either sign at most cost}.
+// Nearest point, row by row, of {signs o z: z >= 0, the sums of z over the positive and the negative signs at most cost}.
 void project_signed(nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> values, Matrix<std::int8_t> signs,
-                    Vector<double> cost) {
+                    Matrix<double> cost) {
     const auto n = values.shape(1);
-    expect(signs.shape(0) == values.shape(0) && signs.shape(1) == n && cost.shape(0) == values.shape(0),
+    expect(signs.shape(0) == values.shape(0) && signs.shape(1) == n && cost.shape(0) == values.shape(0) &&
+               cost.shape(1) == 2,
            "values, signs and costs have different shapes");
     nb::gil_scoped_release release;
     for (std::size_t i = 0; i < values.shape(0); ++i)
-        project_signed_row({values.data() + i * n, n}, signs.data() + i * n, cost.data()[i]);
+        project_signed_row({values.data() + i * n, n}, signs.data() + i * n, cost.data() + 2 * i);
 }
 
 }  // namespace
@@ -188,8 +190,9 @@ void bind_separation(nb::module_& m) {
     nb::class_<SeparationFit>(m, "SeparationFit", "What a fit of calibrated separation leaves.")
         .def_ro("result", &SeparationFit::result)
         .def_ro("D", &SeparationFit::D, "dual variables");
-    m.def("fit_separation", &fit_separation, nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("sets"),
-          nb::arg("features").noconvert().none(), nb::arg("bias"), nb::arg("start").none(), nb::arg("limits"));
+    m.def("fit_separation", &fit_separation, nb::kw_only(), nb::arg("rows"), nb::arg("labels"),
+          nb::arg("cost").noconvert(), nb::arg("sets"), nb::arg("features").noconvert().none(), nb::arg("bias"),
+          nb::arg("start").none(), nb::arg("limits"));
     m.def("project_signed", &project_signed, nb::arg("values").noconvert(), nb::arg("signs").noconvert(),
           nb::arg("cost").noconvert());
 }

@@ -27,6 +27,8 @@ class SubmodularData {
         : rows_(std::move(rows)),
           labels_(static_cast<int>(labels.positives.n_labels)),
           cost_(labels.row),
+          miss_(labels.positive),
+          excess_(labels.negative),
           pairs_(pair_list(pairs, labels_)),
           factor_(std::move(factor)),
           bias_(bias),
@@ -54,8 +56,17 @@ class SubmodularData {
     auto with_problem(Use&& use) const {
         return std::visit(
             [&]<class X>(const X& x) {
-                return use(SubmodularProblem<X>{x, bias_, labels_, pairs_, view(factor_), view(cost_), truth_, loss_,
-                                                oracle_, node_limit_});
+                return use(SubmodularProblem<X>{x,
+                                                bias_,
+                                                labels_,
+                                                pairs_,
+                                                view(factor_),
+                                                view(cost_),
+                                                truth_,
+                                                loss_,
+                                                {view(miss_), view(excess_)},
+                                                oracle_,
+                                                node_limit_});
             },
             nb::cast<const Rows&>(rows_).matrix);
     }
@@ -63,7 +74,7 @@ class SubmodularData {
   private:
     nb::object rows_;
     int labels_;
-    Vector<double> cost_;
+    Vector<double> cost_, miss_, excess_;
     Pairs pairs_;
     Vector<double> factor_;
     double bias_;

@@ -47,16 +47,17 @@ static Range to_tuple(const Extent& e) { return {e.smallest, e.smallest_line, e.
 
 using RowReader = void (*)(std::string_view, const Header&, Table&, Control&);
 
-// Features, dense or CSR, and labels.
-using FoundTable = std::tuple<std::variant<Items<double>, Csr>, LabelCells>;
+// Features, dense or CSR, labels, unknown labels, and texts.
+using FoundTable = std::tuple<std::variant<Items<double>, Csr>, LabelCells, LabelCells, std::vector<nb::bytes>>;
 
 static FoundTable read_table(RowReader read, const nb::bytes& text, const Header& header, const Int32s& label_of,
                              const Int32s& column_of, Index columns, bool dense, bool missing_as_nan,
-                             std::size_t max_bytes) {
+                             std::size_t max_bytes, Index text_at) {
     const auto width = header.attributes.size();
     if (label_of.size() != width || column_of.size() != width)
         throw std::invalid_argument("label_of and column_of must have one entry per attribute");
-    const Plan plan{{label_of.data(), width}, {column_of.data(), width}, columns, dense, missing_as_nan, max_bytes};
+    const Plan plan{
+        {label_of.data(), width}, {column_of.data(), width}, columns, dense, missing_as_nan, max_bytes, text_at};
     PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
     Table table(header, plan);
     {
@@ -65,7 +66,10 @@ static FoundTable read_table(RowReader read, const nb::bytes& text, const Header
     }
     std::variant<Items<double>, Csr> x = to_array(std::move(table.dense));
     if (!dense) x = to_tuple(std::move(table.sparse));
-    return {std::move(x), to_tuple(std::move(table.labels))};
+    std::vector<nb::bytes> texts;
+    texts.reserve(table.texts.size());
+    for (const auto& text_of_row : table.texts) texts.push_back(to_bytes(text_of_row));
+    return {std::move(x), to_tuple(std::move(table.labels)), to_tuple(std::move(table.unknown)), std::move(texts)};
 }
 
 using SparseReader = SparseText (*)(std::string_view, std::size_t, Control&);
@@ -122,12 +126,14 @@ void bind_readers(nb::module_& m) {
         m.def(
             name,
             [read](const nb::bytes& text, const Header& header, const Int32s& label_of, const Int32s& column_of,
-                   Index columns, bool dense, bool missing_as_nan, std::size_t max_bytes) {
-                return read_table(read, text, header, label_of, column_of, columns, dense, missing_as_nan, max_bytes);
+                   Index columns, bool dense, bool missing_as_nan, std::size_t max_bytes, Index text_at) {
+                return read_table(read, text, header, label_of, column_of, columns, dense, missing_as_nan, max_bytes,
+                                  text_at);
             },
             nb::arg("text"), nb::arg("header"), nb::arg("label_of"), nb::arg("column_of"), nb::arg("columns"),
-            nb::arg("dense"), nb::arg("missing_as_nan"), nb::arg("max_bytes"));
+            nb::arg("dense"), nb::arg("missing_as_nan"), nb::arg("max_bytes"), nb::arg("text_at") = -1);
     };
+    m.attr("UNNAMED_FIRST_COLUMN") = nb::str(unnamed_first_column.data(), unnamed_first_column.size());
     bind_rows("arff_rows", &read_arff_rows);
     bind_rows("csv_rows", &read_csv_rows);
     const auto bind_sparse = [&m](const char* name, SparseReader read) {

@@ -91,6 +91,11 @@ def common(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def random_class_weight(rng: np.random.Generator) -> Any:
+    """Draw a form of class weights that recompute.py knows."""
+    return [None, "balanced", {0: 1.0, 1: 10.0 ** rng.uniform(-2, 2)}][int(rng.integers(3))]
+
+
 def _m3l_options(rng: np.random.Generator, case: Case) -> dict[str, Any]:
     return {
         **common(rng),
@@ -118,11 +123,13 @@ def _submodular(rng: np.random.Generator) -> Attack:
     n_labels = case.sign.shape[1]
     pairs = [(i, j) for j in range(n_labels) for i in range(j)]
     solver = str(rng.choice(["blocks", "blocks", "blocks", "bundle", "bmrm"]))
+    loss = str(rng.choice(["f1", "hamming"]))
     model = SubmodularClassifier(
         **common(rng),
         pairs=[0.0, 0.5, 1.0, pairs[:4]][int(rng.integers(4))],
         pair_scale=float(rng.choice([0.0, 1.0, 30.0])),
-        loss=str(rng.choice(["f1", "hamming"])),
+        loss=loss,
+        class_weight=random_class_weight(rng) if loss == "hamming" else None,
         solver=solver,
         warm_start=solver == "blocks",
     )
@@ -141,6 +148,7 @@ def _separation(Estimator: Any, rng: np.random.Generator, **more: Any) -> Attack
         kernel=str(rng.choice(["linear", "linear", "rbf", "poly", "laplacian"])),
         degree=int(rng.integers(1, 4)),
         solver=str(rng.choice(["auto", "auto", "rows", "admm", "interior"])),
+        class_weight=random_class_weight(rng),
         warm_start=True,
         **more,
     )
@@ -218,6 +226,7 @@ def _cliques(rng: np.random.Generator) -> Attack:
         graph=[None, "learned", "chow-liu", "full"][rng.integers(4)],
         stopping=str(rng.choice(["significance", "gap", "limit"])),
         max_order=int(rng.integers(2, 4)),
+        class_weight=random_class_weight(rng),
         warm_start=bool(rng.integers(2)),
     )
     return Attack(model, case, None)

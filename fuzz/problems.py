@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["Case", "random_case", "random_prior"]
+__all__ = ["Case", "class_weights", "random_case", "random_prior"]
+
+
+def class_weights(Y: np.ndarray, class_weight: Any) -> np.ndarray:
+    """Weight of every cell of Y (0, 1 and NaN) by its class: None, "balanced", or a mapping from 0 and 1."""
+    if class_weight is None:
+        return np.ones(Y.shape)
+    on, off = (Y == 1).sum(axis=0), (Y == 0).sum(axis=0)
+    if class_weight == "balanced":
+        return (on + off) / (2.0 * np.maximum(np.where(Y == 1, on, off), 1))
+    return np.where(Y == 1, class_weight[1], class_weight[0])
 
 
 @dataclass(frozen=True)
@@ -45,11 +55,7 @@ class Case:
         """C times the weights, 0 where nothing is known."""
         weight = self.row_weight
         weight = weight[:, None] if weight.ndim == 1 else weight
-        if class_weight == "balanced":
-            on, off = (self.known & (self.sign > 0)).sum(axis=0), (self.known & (self.sign < 0)).sum(axis=0)
-            own = np.where(self.sign > 0, on, off)
-            weight = weight * (on + off) / (2.0 * np.maximum(own, 1))
-        return C * weight * np.ones_like(self.sign) * self.known
+        return C * weight * class_weights(self.truth, class_weight) * self.known
 
 
 def random_case(

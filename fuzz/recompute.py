@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from problems import Case
+from problems import Case, class_weights
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
 
 from multimargin import CalibratedSeparationClassifier
@@ -122,12 +122,13 @@ class ListedSets:
         self.free = ~one_valued
         self.bias = model.intercept_scaling if model.fit_intercept else 0.0
         self.a, self.b, self.loss = a, b, model.loss
+        self.weight = class_weights(Y, model.class_weight)
 
     def losses(self, n: int, sets: np.ndarray) -> np.ndarray:
         """Losses of label sets on row n."""
         truth = self.truth[n]
         if self.loss == "hamming":
-            return np.abs(sets - truth).sum(axis=1)
+            return np.abs(sets - truth) @ self.weight[n]
         total = sets.sum(axis=1) + truth.sum()
         return np.where(total > 0, 1 - 2 * (sets @ truth) / np.maximum(total, 1), 0.0)
 
@@ -183,6 +184,7 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
     Y = Y[:, varies]
     rows = (weight > 0) & ~np.isnan(Y).all(axis=1)
     bias = model.intercept_scaling if model.fit_intercept else 0.0
+    cells = class_weights(Y, model.class_weight)[rows]
     Y, cost, Z = Y[rows], model.C * weight[rows], X[rows]
     linear = model.kernel == "linear"
     # inner products of coefficients: of features, or of rows
@@ -234,17 +236,17 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
     U = scores - value_of(reference, u0)
     within = positive @ sets.T == sets.sum(axis=1)
     without = negative @ sets.T == sets.sum(axis=1)
-    loss = np.maximum(0, np.where(within, 1 - U, 0).max(axis=1)) + np.maximum(
-        0, np.where(without, 1 + U, 0).max(axis=1)
-    )
-    primal = 0.5 * (norm_of(labels, l0) + norm_of(of_pairs, p0) + norm_of(reference, u0)) + cost @ loss
+    paid = [cost * (cells * of).sum(axis=1) / np.maximum(of.sum(axis=1), 1) for of in (positive, negative)]
+    loss = paid[0] @ np.maximum(0, np.where(within, 1 - U, 0).max(axis=1))
+    loss += paid[1] @ np.maximum(0, np.where(without, 1 + U, 0).max(axis=1))
+    primal = 0.5 * (norm_of(labels, l0) + norm_of(of_pairs, p0) + norm_of(reference, u0)) + loss
     size = np.abs(values) @ (np.abs(labels).sum(axis=1) + np.abs(of_pairs).sum(axis=1) + np.abs(reference[:, 0]))
 
     D = model._last.state.D.toarray()
     assert np.all(D[~within] <= 0)
     assert np.all(D[~without] >= 0)
-    for side in (D, -D):
-        assert np.all(np.maximum(side, 0).sum(axis=1) <= cost * (1 + 1e-12))
+    for side, most in zip((D, -D), paid, strict=True):
+        assert np.all(np.maximum(side, 0).sum(axis=1) <= most * (1 + 1e-12))
 
     def dual_norm(B: np.ndarray) -> float:
         return norm_of(Z.T @ B if linear else B, bias**2 * B.sum(axis=0))
@@ -256,7 +258,7 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
         R = (single / a[:, None]) @ (single / a[:, None]).T + (pairs / a[:, None]) @ (pairs / a[:, None]).T + 1
         v = np.sqrt(np.maximum(np.diag(K) + bias**2, 0)) @ np.abs(D)
         rounding = 2.3e-16 * v @ R @ v
-    return primal, dual, 1e-13 * float(cost @ size), rounding + 1e-13 * float(np.abs(D).sum())
+    return primal, dual, 1e-13 * float((paid[0] + paid[1]) @ size), rounding + 1e-13 * float(np.abs(D).sum())
 
 
 def label_pairs(Y: np.ndarray) -> Iterator[tuple[int, int, int, float]]:

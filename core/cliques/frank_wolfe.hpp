@@ -216,7 +216,7 @@ class CliqueFrankWolfe {
         typename CliqueInference::Workspace workspace;
         ChunkVector<double> scores, chi;
         std::vector<Word> best;
-        double half_loss = 0.0;  // half the number of known labels
+        double half_loss = 0.0;  // half the loss of a labelling that is wrong at all known labels
     };
 
     void set_kappa() {
@@ -230,13 +230,15 @@ class CliqueFrankWolfe {
         SubsetKernels::multiply(kappa_.chunks(), s.scores.chunks(), chunks_);
         const Word *truth = p_.labels.truth(i), *known = p_.labels.known(i);
         characters(p_.subsets, truth, known, &s.chi[0]);
-        int unknown = 0;
+        bool unknown = false;
+        s.half_loss = 0.0;
         for (std::size_t k = 0; k < p_.labels.size(); ++k) {
             const auto at = static_cast<Index>(k);
-            s.scores[at] -= 0.5 * s.chi[at];
-            unknown += s.chi[at] == 0;
+            const double half = 0.5 * p_.labels.weight(k, s.chi[at] > 0) * s.chi[at];
+            s.scores[at] -= half;
+            s.half_loss += std::abs(half);
+            unknown |= s.chi[at] == 0;
         }
-        s.half_loss = 0.5 * (static_cast<double>(p_.labels.size()) - unknown);
         if (unknown)
             for (std::size_t t = 0; t < p_.subsets.size(); ++t)
                 s.scores[static_cast<Index>(t)] *= std::abs(s.chi[static_cast<Index>(t)]);

@@ -15,8 +15,8 @@
 //   kappa_T = 1/2 [T is a singleton] + sum_{c contains T} eta_c scale_c,      |v_c| = eta_c sqrt(s_c),
 //
 // and any eta > 0 and any distributions give a valid P and a valid D. Moving mass to y_i scales q: D is reported at the
-// best such scale. loss_i(y) is the number of wrong labels among the known ones of row i; subsets that contain an
-// unknown label do not take part in that row, which is to say that F is averaged over the states of unknown labels.
+// best such scale. loss_i(y) is the number of wrong labels among the known ones of row i, or the sum of their weights,
+// which folds into the scores of single labels all the same; subsets that contain an unknown label do not take part in that row, which is to say that F is averaged over the states of unknown labels.
 
 #include <cmath>
 #include <cstdint>

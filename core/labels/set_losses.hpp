@@ -4,7 +4,13 @@
 //   F-score   h(s, f) = 1 - 2 s / (s + f + m),  m = |T|;  0 if both sets are empty
 //   Hamming   h(s, f) = (m - s) + f, the number of wrong labels
 //
+// Wrong labels with weights are no function of s and f: MistakeWeights.
+//
 // The F-score loss is convex in s, concave in f, and its cross difference is >= 0.
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
 
 namespace multimargin::labels {
 
@@ -29,6 +35,18 @@ struct TabulatedFScoreLoss {
 struct HammingLoss {
     int m;
     double operator()(int s, int f) const { return static_cast<double>(m - s + f); }
+};
+
+// What it costs to miss a label, and to predict one that is absent.
+struct MistakeWeights {
+    std::span<const double> miss, excess;  // labels
+
+    // Cost of the worst labelling, at most.
+    double largest() const {
+        double sum = 0.0;
+        for (std::size_t l = 0; l < miss.size(); ++l) sum += std::max(miss[l], excess[l]);
+        return sum;
+    }
 };
 
 }  // namespace multimargin::labels

@@ -24,11 +24,11 @@ double simplex_level(double cost, Each&& each) {
     return theta;
 }
 
-// In place: the nearest point of {signs o z}, z >= 0, with the sum of z over either sign at most cost; 0 where sign is
-// 0.
-inline void project_signed_row(std::span<double> values, const std::int8_t* signs, double cost) {
+// In place: the nearest point of {signs o z}, z >= 0, with the sum of z over the positive signs at most cost[0] and over
+// the negative ones cost[1]; 0 where sign is 0.
+inline void project_signed_row(std::span<double> values, const std::int8_t* signs, const double* cost) {
     for (const int side : {1, -1}) {
-        const double theta = simplex_level(cost, [&](auto&& add) {
+        const double theta = simplex_level(cost[side < 0], [&](auto&& add) {
             for (std::size_t j = 0; j < values.size(); ++j)
                 if (signs[j] == side) add(side * values[j]);
         });

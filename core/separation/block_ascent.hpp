@@ -4,10 +4,10 @@
 // An atom j is a set of labels with a vector psi_j; R_jk = psi_j.psi_k includes the constant 1 of the reference score.
 // Row i has positive atoms P_i (subsets of its labels) and negative atoms N_i (subsets of the labels it lacks).
 //
-//   primal   1/2 |W|^2 + sum_i c_i (xi_i + eta_i),    U_ij = psi_j.W x_i   (score of the atom above the reference)
+//   primal   1/2 |W|^2 + sum_i (c_i xi_i + d_i eta_i),    U_ij = psi_j.W x_i   (score of the atom above the reference)
 //            xi_i = max(0, max_{j in P_i} 1 - U_ij),   eta_i = max(0, max_{j in N_i} 1 + U_ij)
 //   dual     sum(O + G) - 1/2 tr(D' K D R),   D = O - G,  K = X X' + b^2
-//            O_i >= 0 on P_i, G_i >= 0 on N_i, the sum of each at most c_i;   W = sum_ij D_ij psi_j x_i'
+//            O_i >= 0 on P_i, G_i >= 0 on N_i, their sums at most c_i and d_i;   W = sum_ij D_ij psi_j x_i'
 //
 // With the labels themselves as atoms and R = I + 11' this is CSRL (Guo and Schuurmans, 2013).
 //
@@ -23,7 +23,7 @@
 // Tried there and left out, since they did not save passes: Anderson extrapolation of the weights with a line search,
 // and means of the weights over several sweeps.
 //
-// Certificate: gap = sum_i [c_i max(0, max_P g+) - sum O g+] + [c_i max(0, max_N g-) - sum G g-], g+ = 1 - U, g- = 1 +
+// Certificate: gap = sum_i [c_i max(0, max_P g+) - sum O g+] + [d_i max(0, max_N g-) - sum G g-], g+ = 1 - U, g- = 1 +
 // U; dual = sum z - 1/2 sum D o U; primal = dual + gap. All terms of the gap are >= 0. Cost: a scan rows x (state rows
 // x entries of x + entries of the allowed atoms), on all threads; a sweep rows x (listed state rows x entries of x), on
 // one. Results do not depend on the number of threads.
@@ -54,20 +54,27 @@ struct Atoms {
     LabelSets sets;
 };
 
-// Labels the rows have, labels they are known to lack, and what a row costs.
+// Labels the rows have, labels they are known to lack, and what these sides cost; a side that costs nothing has no
+// labels.
 struct SeparationRows {
-    explicit SeparationRows(const labels::Labels& source)
-        : positive(source.rows, source.labels), negative(source.rows, source.labels), cost(source.costs.row) {
+    // cost: rows x 2
+    SeparationRows(const labels::Labels& source, const double* cost)
+        : positive(source.rows, source.labels), negative(source.rows, source.labels), cost_(cost) {
         const labels::LabelBits bits(source);
         for (Index i = 0; i < source.rows; ++i)
             for (std::size_t w = 0; w < bits.words(); ++w) {
-                positive[i][w] = bits.truth(i)[w];
-                negative[i][w] = bits.known(i)[w] & ~bits.truth(i)[w];
+                if (cost_of(i)[0] > 0) positive[i][w] = bits.truth(i)[w];
+                if (cost_of(i)[1] > 0) negative[i][w] = bits.known(i)[w] & ~bits.truth(i)[w];
             }
     }
 
+    // Cost of the labels a row has, and of those it lacks.
+    const double* cost_of(Index i) const { return cost_ + 2 * i; }
+
     LabelSets positive, negative;
-    std::span<const double> cost;
+
+  private:
+    const double* cost_;
 };
 
 // Dual variables D, rows x atoms.
@@ -110,13 +117,14 @@ class Shortlist {
     int size_ = 0;
 };
 
-// The problem of one row over its listed atoms: maximise sum_e z_e c_e - k/2 d'Rd, d = side o z, side sums <= cost.
+// The problem of one row over its listed atoms: maximise sum_e z_e c_e - k/2 d'Rd, d = side o z, sums of the sides
+// at most cost[0] and cost[1].
 // `g` holds the gradients at the weights of `entries` on entry.
 namespace row_problem {
 
 // R = I + 11'. With T = k sum(d): z_e = the projection of (c_e - side_e T) / k, and T is the one root of
-// h(T) = min(k cost, sum_+ (c - T)_+) - min(k cost, sum_- (c + T)_+) - T, which is decreasing and piecewise linear.
-inline void solve_unit(std::span<Entry> entries, std::span<double> g, double k, double cost) {
+// h(T) = min(k cost[0], sum_+ (c - T)_+) - min(k cost[1], sum_- (c + T)_+) - T, decreasing and piecewise linear.
+inline void solve_unit(std::span<Entry> entries, std::span<double> g, double k, const double* cost) {
     double own = 0.0;
     for (const Entry& e : entries) own += e.side * e.weight;
     for (std::size_t e = 0; e < entries.size(); ++e) g[e] += k * (entries[e].weight + entries[e].side * own);
@@ -125,21 +133,23 @@ inline void solve_unit(std::span<Entry> entries, std::span<double> g, double k, 
         double sum = 0.0, count = 0.0;
         for (std::size_t e = 0; e < entries.size(); ++e)
             if (entries[e].side == side && g[e] - side * T > 0) sum += g[e] - side * T, count += 1.0;
-        slope = sum < k * cost ? count : 0.0;
-        return std::min(sum, k * cost);
+        const double most = k * cost[side < 0];
+        slope = sum < most ? count : 0.0;
+        return std::min(sum, most);
     };
-    double low = -k * cost, high = k * cost, T = 0.0;
+    double low = -k * cost[1], high = k * cost[0], T = 0.0;
     for (int step = 0; step < 100; ++step) {
         double up, down;
         const double h = side_sum(1.0, T, up) - side_sum(-1.0, T, down) - T;
         (h > 0 ? low : high) = T;
         const double next = T + h / (1.0 + up + down);
         const double moved = (next > low && next < high) ? next : 0.5 * (low + high);
-        if (h == 0.0 || std::abs(moved - T) <= 1e-16 * k * cost) break;
+        if (h == 0.0 || std::abs(moved - T) <= 1e-16 * k * std::max(cost[0], cost[1])) break;
         T = moved;
     }
     for (const double side : {1.0, -1.0}) {
-        const double theta = simplex_level(k * cost, [&](auto&& add) {
+        const double most = cost[side < 0];
+        const double theta = simplex_level(k * most, [&](auto&& add) {
             for (std::size_t e = 0; e < entries.size(); ++e)
                 if (entries[e].side == side) add(g[e] - side * T);
         });
@@ -147,7 +157,7 @@ inline void solve_unit(std::span<Entry> entries, std::span<double> g, double k, 
         for (std::size_t e = 0; e < entries.size(); ++e)
             if (entries[e].side == side) {
                 const double z = std::max(0.0, (g[e] - side * T - theta) / k);
-                entries[e].weight = std::min(z, std::max(0.0, cost - total));
+                entries[e].weight = std::min(z, std::max(0.0, most - total));
                 total += entries[e].weight;
             }
     }
@@ -155,7 +165,8 @@ inline void solve_unit(std::span<Entry> entries, std::span<double> g, double k, 
 
 // Pairwise steps: weight moves from the atom with the smallest gradient to the one with the largest, slack included.
 // R: entries x entries, row-major, without the signs of the sides.
-inline void solve_pairwise(std::span<Entry> entries, std::span<double> g, const double* R, double k, double cost) {
+inline void solve_pairwise(std::span<Entry> entries, std::span<double> g, const double* R, double k,
+                           const double* cost) {
     const std::size_t n = entries.size();
     double sum[2] = {0.0, 0.0};
     for (const Entry& e : entries) sum[e.side < 0] += e.weight;
@@ -168,7 +179,7 @@ inline void solve_pairwise(std::span<Entry> entries, std::span<double> g, const 
         for (int b = 0; b < 2; ++b) {
             const double side = b ? -1.0 : 1.0;
             std::ptrdiff_t best = -1, least = -1;
-            double high = 0.0, low = cost > sum[b] ? 0.0 : 1e300;
+            double high = 0.0, low = cost[b] > sum[b] ? 0.0 : 1e300;
             for (std::size_t e = 0; e < n; ++e) {
                 if (entries[e].side != side) continue;
                 if (g[e] > high) high = g[e], best = static_cast<std::ptrdiff_t>(e);
@@ -183,7 +194,7 @@ inline void solve_pairwise(std::span<Entry> entries, std::span<double> g, const 
             return p < 0 || q < 0 ? 0.0 : R[static_cast<std::size_t>(p) * n + static_cast<std::size_t>(q)];
         };
         const double curvature = k * (at(to, to) + at(from, from) - 2 * at(to, from));
-        const double room = from < 0 ? cost - sum[block] : entries[static_cast<std::size_t>(from)].weight;
+        const double room = from < 0 ? cost[block] - sum[block] : entries[static_cast<std::size_t>(from)].weight;
         const bool full = worst >= curvature * room;
         const double amount = full ? room : worst / curvature;
         if (from >= 0) {
@@ -192,7 +203,7 @@ inline void solve_pairwise(std::span<Entry> entries, std::span<double> g, const 
         }
         if (to >= 0) entries[static_cast<std::size_t>(to)].weight += amount;
         if (to < 0) sum[block] = std::max(0.0, sum[block] - amount);
-        if (from < 0) sum[block] = full ? cost : sum[block] + amount;
+        if (from < 0) sum[block] = full ? cost[block] : sum[block] + amount;
         const double side = block ? -1.0 : 1.0;
         for (std::size_t e = 0; e < n; ++e) {
             const auto p = static_cast<std::ptrdiff_t>(e);
@@ -222,7 +233,7 @@ class SeparationSolver {
         for (Index i = 0; i < x.rows(); ++i) norms_.push_back(squared_norm(x.row(i)) + bias * bias);
     }
 
-    // Starts from given dual variables D (rows x atoms); weights beyond the cost of a row are scaled back, and atoms
+    // Starts from given dual variables D (rows x atoms); weights beyond the cost of a side are scaled back, and atoms
     // which do not belong to a row are left out.
     void start_from(const DualVariables& D) {
         for (Index i = 0; i < x_.rows(); ++i) {
@@ -237,7 +248,7 @@ class SeparationSolver {
                 sum[side < 0] += weight;
             }
             for (Entry& e : list(i)) {
-                const double total = sum[e.side < 0], cost = rows_.cost[row];
+                const double total = sum[e.side < 0], cost = rows_.cost_of(i)[e.side < 0];
                 if (total > cost) e.weight *= cost / total * (1 - 1e-15);
             }
         }
@@ -331,7 +342,7 @@ class SeparationSolver {
 
     void scan_row(Index i, const double* scores, double& gap, double& dual) {
         auto& entries = list(i);
-        const double cost = rows_.cost[static_cast<std::size_t>(i)];
+        const double* cost = rows_.cost_of(i);
         double used[2] = {0.0, 0.0}, gained[2] = {0.0, 0.0}, half = 0.0;
         for (const Entry& e : entries) {
             const double U = score(e.atom, scores);
@@ -349,8 +360,8 @@ class SeparationSolver {
         std::erase_if(entries, [](const Entry& e) { return e.weight <= 0; });
         const std::size_t kept = entries.size();
         for (int b = 0; b < 2; ++b) {
-            gap += std::max(0.0, cost * std::max(0.0, best[b].best()) - gained[b]);
-            const double level = used[b] >= cost ? gained[b] / cost : 0.0;
+            gap += std::max(0.0, cost[b] * std::max(0.0, best[b].best()) - gained[b]);
+            const double level = used[b] >= cost[b] && cost[b] > 0 ? gained[b] / cost[b] : 0.0;
             best[b].above(level, [&](std::int32_t atom) {
                 const auto known = [&](const Entry& e) { return e.atom == atom; };
                 if (std::none_of(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(kept), known))
@@ -372,7 +383,7 @@ class SeparationSolver {
     double visit(Index i) {
         auto& entries = list(i);
         const std::size_t n = entries.size();
-        const double k = norms_[static_cast<std::size_t>(i)], cost = rows_.cost[static_cast<std::size_t>(i)];
+        const double k = norms_[static_cast<std::size_t>(i)], *cost = rows_.cost_of(i);
         listed_scores(i);
         gradient_.resize(n);
         before_.resize(n);
@@ -384,8 +395,8 @@ class SeparationSolver {
             gradient_[e] = g;
             before_[e] = entries[e].weight;
         }
-        const double gap = cost * (best[0] + best[1]) - gained;
-        if (gap <= 1e-14 * cost) return gap;
+        const double gap = cost[0] * best[0] + cost[1] * best[1] - gained;
+        if (gap <= 1e-14 * std::max(cost[0], cost[1])) return gap;
         if (k <= 0) {
             put_all_on_best(entries, cost);
         } else if constexpr (Features::unit) {
@@ -401,15 +412,15 @@ class SeparationSolver {
     }
 
     // A row without input: its weights change nothing, all of each side belongs to the atom with the best gradient.
-    void put_all_on_best(std::vector<Entry>& entries, double cost) {
+    void put_all_on_best(std::vector<Entry>& entries, const double* cost) {
         std::ptrdiff_t best[2] = {-1, -1};
         for (std::size_t e = 0; e < entries.size(); ++e) {
             auto& b = best[entries[e].side < 0];
             if (b < 0 || gradient_[e] > gradient_[static_cast<std::size_t>(b)]) b = static_cast<std::ptrdiff_t>(e);
             entries[e].weight = 0.0;
         }
-        for (const auto b : best)
-            if (b >= 0) entries[static_cast<std::size_t>(b)].weight = cost;
+        for (const int side : {0, 1})
+            if (best[side] >= 0) entries[static_cast<std::size_t>(best[side])].weight = cost[side];
     }
 
     // Scores of the rows of W which the listed atoms read, into local_.

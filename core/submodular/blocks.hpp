@@ -86,7 +86,7 @@ class SubmodularBlocks {
           cached_gap_(norm_.size(), std::numeric_limits<double>::infinity()),
           order_(norm_.size()),
           rng_(limits.seed),
-          scale_(problem.total_cost() * (problem.loss == LossKind::hamming ? problem.labels : 1)),
+          scale_(problem.total_cost() * problem.largest_loss()),
           seen_(scale_),
           scores_(first_pair_ / lanes<double> + chunks_for(static_cast<Index>(v_.size()) + 1, lanes<double>)),
           change_(first_pair_ / lanes<double>) {
@@ -102,7 +102,7 @@ class SubmodularBlocks {
             add_plane(n, y.data()).weight = 1.0;
         }
         for (int t = 0; t < limits.threads; ++t) {
-            oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.node_limit);
+            oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.weights, p_.node_limit);
             spare_.emplace_back(scores_.size());
         }
     }

@@ -54,7 +54,8 @@ class SubmodularCertifier {
           pairs_of_(static_cast<std::size_t>(problem.labels)) {
         for (std::size_t e = 0; e < p_.pairs.size(); ++e)
             pairs_of_[p_.pairs[e].first].emplace_back(p_.pairs[e].second, static_cast<int>(e));
-        for (int t = 0; t < threads; ++t) oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.node_limit);
+        for (int t = 0; t < threads; ++t)
+            oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.weights, p_.node_limit);
     }
 
     // keep(n, finding) may use what was found, on any thread. Unless it must finish, the call may leave early.

@@ -38,6 +38,7 @@ struct SubmodularProblem {
     std::span<const double> cost;         // c_n
     std::span<const std::uint8_t> truth;  // rows x labels, of enum Truth
     LossKind loss;
+    MistakeWeights weights;  // of the Hamming loss
     OracleKind oracle;
     int node_limit;
 
@@ -51,12 +52,17 @@ struct SubmodularProblem {
     double loss_of(Index n, const std::uint8_t* y) const {
         const auto* t = truth_of(n);
         int s = 0, f = 0, m = 0;
+        double wrong = 0.0;
         for (int l = 0; l < labels; ++l) {
-            m += t[l] == present;
-            if (y[l]) ++(t[l] == present ? s : f);
+            const auto at = static_cast<std::size_t>(l);
+            const bool has = t[l] == present;
+            m += has;
+            if (y[l]) ++(has ? s : f);
+            if (has != (y[l] != 0)) wrong += has ? weights.miss[at] : weights.excess[at];
         }
-        return loss == LossKind::f_score ? FScoreLoss{m}(s, f) : HammingLoss{m}(s, f);
+        return loss == LossKind::f_score ? FScoreLoss{m}(s, f) : wrong;
     }
+    double largest_loss() const { return loss == LossKind::f_score ? 1.0 : weights.largest(); }
 };
 
 // How many calls of an oracle there were, and how many of them were proved exact.

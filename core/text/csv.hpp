@@ -1,6 +1,6 @@
 #pragma once
 // CSV: one line of column names, then rows of numbers. Cells may stand in double quotes; "" inside them is
-// one quote.
+// one quote. The first column may have no name, as pandas writes an index.
 
 #include "core/base/control.hpp"
 #include "core/text/table.hpp"
@@ -82,6 +82,9 @@ inline char guess_delimiter(std::string_view line) {
     return best;
 }
 
+// As pandas calls it.
+constexpr std::string_view unnamed_first_column = "Unnamed: 0";
+
 inline Header read_csv_header(std::string_view text, char delimiter, std::size_t max_bytes) {
     Header header;
     header.csv = true;
@@ -93,6 +96,7 @@ inline Header read_csv_header(std::string_view text, char delimiter, std::size_t
         Attribute attribute;
         attribute.line = reader.line();
         attribute.name = reader.next(last).text;
+        if (attribute.name.empty() && header.attributes.empty() && !last) attribute.name = unnamed_first_column;
         if (attribute.name.empty())
             fail(attribute.line, "a name for column " + std::to_string(header.attributes.size() + 1), "",
                  "the first line must hold the column names");
@@ -119,7 +123,10 @@ inline void read_csv_rows(std::string_view text, const Header& header, Table& ta
         }
         if (count != width)
             throw TextError(reader.line(), "expected " + std::to_string(width) + " cells, one per column, found " +
-                                               std::to_string(count));
+                                               std::to_string(count) +
+                                               (count > width && header.delimiter == ','
+                                                    ? "; numbers with decimal commas need semicolons between the cells"
+                                                    : ""));
         table.end_row(reader.line());
         reader.end_row();
     }

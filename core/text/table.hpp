@@ -1,6 +1,6 @@
 #pragma once
 // Files whose columns are declared first and whose rows follow (ARFF, CSV): the declaration, and the rows as
-// they become a feature matrix, dense or CSR, and a CSR matrix of labels.
+// they become a feature matrix, dense or CSR, a CSR matrix of labels and one of unknown labels, and texts.
 
 #include <algorithm>
 #include <span>
@@ -32,12 +32,14 @@ struct Header {
     std::size_t rows_begin = 0;  // where the rows start in the text
     Index rows_line = 0;         // how many lines come before
     bool sparse = false;         // rows are lists of (column, value)
-    bool csv = false;            // empty cells and NA are missing values, true and false are numbers
+    bool csv = false;            // empty cells and NA are missing values, true and false are numbers, decimal commas
     char delimiter = ',';
 };
 
 // What the name of a column or of a category takes, here and in the lists of Python it becomes.
 constexpr std::size_t bytes_of_name = 512;
+// What a text takes beside its letters.
+constexpr std::size_t bytes_of_text = 128;
 
 inline void check_names(const std::vector<Attribute>& attributes, const char* what) {
     std::unordered_map<std::string_view, Index> lines;
@@ -75,7 +77,7 @@ struct LabelRows {
 };
 
 // What becomes of each attribute: label_of >= 0: that label; else column_of >= 0: features from that column
-// on (one column per category for a nominal attribute); else it is left out.
+// on (one column per category for a nominal attribute); else it is left out, but for the one whose texts are kept.
 struct Plan {
     std::span<const std::int32_t> label_of;
     std::span<const std::int32_t> column_of;
@@ -83,6 +85,7 @@ struct Plan {
     bool dense = false;
     bool missing_as_nan = false;
     std::size_t max_bytes = SIZE_MAX;
+    Index text_at = -1;
 };
 
 // Sorts the entries of one row by column. True if a column occurs twice.
@@ -108,10 +111,15 @@ class Table {
     std::vector<double> dense;
     CsrMatrix sparse;
     LabelRows labels;
+    LabelRows unknown;               // labels of which it is not known whether they are present
+    std::vector<std::string> texts;  // one for each row, if the plan names an attribute for them
 
   private:
     void put(std::size_t attribute, double value);
-    double value_of(std::size_t attribute, std::string_view token, bool quoted, Index line) const;
+    double value_of(std::size_t attribute, std::string_view token, bool quoted, Index line);
+    double number_of(std::size_t attribute, std::string_view token, Index line);
+    double label_value(const Attribute& attribute, std::string_view token, Index line) const;
+    void check_decimal_mark(std::string_view token, Index line);
     double category_of(std::size_t attribute, std::string_view token, Index line) const;
     bool is_missing(std::string_view token, bool quoted) const;
     void prepare_label(std::size_t attribute);
@@ -123,8 +131,27 @@ class Table {
     std::vector<Index> last_row_;  // the last sparse row that mentions the attribute
     std::vector<std::pair<std::int32_t, double>> row_;
     std::vector<std::int32_t> row_labels_;
+    std::vector<std::int32_t> row_unknown_;
+    std::size_t text_bytes_ = 0;
+    char decimal_mark_ = '\0';  // of the first number that has one
     Index rows_ = 0;
 };
+
+// Whether a label is present, by a word for it. False: it is no such word.
+inline bool parse_answer(std::string_view token, double& out) {
+    for (const auto* word : {"1", "true", "yes", "y"})
+        if (same_word(token, word)) return out = 1.0, true;
+    for (const auto* word : {"0", "false", "no", "n"})
+        if (same_word(token, word)) return out = 0.0, true;
+    return false;
+}
+
+[[noreturn]] inline void refuse_label(Index line, const std::string& label, std::string_view found) {
+    const bool minus = found == "-1";
+    fail(line, "0 or 1, or no or yes, for label " + shown(label), found,
+         minus ? "write 0 for a label that is absent, and leave the cell empty (? in ARFF) if it is unknown"
+               : "make a column of 0 and 1 for each value, or leave the column out with ignore=[" + shown(label) + "]");
+}
 
 inline Table::Table(const Header& header, const Plan& plan)
     : header_(header), plan_(plan), codes_(header.attributes.size()), last_row_(header.attributes.size(), -1) {
@@ -156,11 +183,9 @@ inline void Table::expect(std::string_view text) {
 inline void Table::prepare_label(std::size_t a) {
     const Attribute& attribute = header_.attributes[a];
     for (auto& [category, code] : codes_[a]) {
-        const bool yes = same_word(category, "true") || category == "1";
-        if (!yes && !same_word(category, "false") && category != "0")
-            fail(attribute.line, "the label " + shown(attribute.name) + " to be declared {0,1}", category,
-                 "name only 0/1 attributes as labels");
-        code = yes;
+        double value = 0.0;
+        if (!parse_answer(category, value)) refuse_label(attribute.line, attribute.name, category);
+        code = static_cast<int>(value);
     }
     if (codes_[a].at(attribute.categories.front()) == 1) nonzero_if_omitted_.push_back(a);
 }
@@ -178,32 +203,72 @@ inline double Table::category_of(std::size_t a, std::string_view token, Index li
     return found->second;
 }
 
-inline double Table::value_of(std::size_t a, std::string_view token, bool quoted, Index line) const {
+inline double Table::value_of(std::size_t a, std::string_view token, bool quoted, Index line) {
     const Attribute& attribute = header_.attributes[a];
     const bool label = plan_.label_of[a] >= 0;
     if (is_missing(token, quoted)) {
-        const std::string what = (label ? "0 or 1 for label " : "a value of attribute ") + shown(attribute.name);
-        if (label) fail(line, what, token, "a missing label cannot be stored: remove the row or fill it in");
-        if (!plan_.missing_as_nan) fail(line, what, token, "pass missing=\"nan\" to read missing features as NaN");
+        if (!label && !plan_.missing_as_nan)
+            fail(line, "a value of attribute " + shown(attribute.name), token,
+                 "pass missing=\"nan\" to read missing features as NaN");
         return std::nan("");
     }
     if (attribute.kind == Kind::nominal) return category_of(a, token, line);
-    double value = 0.0;
-    if (!parse_number(token, value)) {
-        const bool yes = header_.csv && same_word(token, "true");
-        if (!yes && !(header_.csv && same_word(token, "false")))
-            fail(line, "a finite number for attribute " + shown(attribute.name), token,
-                 header_.csv ? "encode text as numbers, or leave the column out with ignore=[...]" : "");
-        value = yes;
-    }
-    if ((label || attribute.kind == Kind::binary) && value != 0.0 && value != 1.0)
+    if (label) return label_value(attribute, token, line);
+    const double value = number_of(a, token, line);
+    if (attribute.kind == Kind::binary && value != 0.0 && value != 1.0)
         fail(line, "0 or 1 for attribute " + shown(attribute.name), token);
     return value;
 }
 
+inline double Table::label_value(const Attribute& attribute, std::string_view token, Index line) const {
+    double value = 0.0;
+    if (parse_answer(token, value)) return value;
+    if (!parse_number(token, value) || (value != 0.0 && value != 1.0)) refuse_label(line, attribute.name, token);
+    return value;
+}
+
+inline double Table::number_of(std::size_t a, std::string_view token, Index line) {
+    double value = 0.0;
+    const auto comma = header_.csv ? token.find(',') : token.npos;
+    if (comma != token.npos && header_.delimiter != ',') {
+        std::string with_point(token);
+        with_point[comma] = '.';
+        if (parse_number(with_point, value)) {
+            check_decimal_mark(token, line);
+            return value;
+        }
+    } else if (parse_number(token, value)) {
+        if (header_.csv && header_.delimiter != ',') check_decimal_mark(token, line);
+        return value;
+    }
+    const bool yes = header_.csv && same_word(token, "true");
+    if (!yes && !(header_.csv && same_word(token, "false"))) {
+        const auto& name = header_.attributes[a].name;
+        const std::string remedy =
+            comma != token.npos && parse_number(token.substr(0, comma), value)
+                ? "write numbers with a decimal point and nothing between thousands"
+                : "encode text as numbers, or leave the column out with ignore=[" + shown(name) + "]";
+        fail(line, "a finite number for attribute " + shown(name), token, header_.csv ? remedy : "");
+    }
+    return yes;
+}
+
+// 1,234 beside 0.5 is a thousand and more, not one and a bit: a file has one decimal mark.
+inline void Table::check_decimal_mark(std::string_view token, Index line) {
+    const auto at = token.find_first_of(".,");
+    if (at == token.npos) return;
+    if (decimal_mark_ == '\0') decimal_mark_ = token[at];
+    if (decimal_mark_ != token[at])
+        fail(line, "one decimal mark in all numbers, " + shown({&decimal_mark_, 1}) + " as before", token,
+             "write all numbers with a decimal point and nothing between thousands");
+}
+
 inline void Table::put(std::size_t a, double value) {
     if (plan_.label_of[a] >= 0) {
-        if (value != 0.0) row_labels_.push_back(plan_.label_of[a]);
+        if (std::isnan(value))
+            row_unknown_.push_back(plan_.label_of[a]);
+        else if (value != 0.0)
+            row_labels_.push_back(plan_.label_of[a]);
         return;
     }
     auto column = plan_.column_of[a];
@@ -223,6 +288,10 @@ inline void Table::put(std::size_t a, double value) {
 inline void Table::cell(std::size_t a, std::string_view token, bool quoted, Index line) {
     if (header_.sparse && std::exchange(last_row_[a], rows_) == rows_)
         fail(line, "each attribute once in a row", header_.attributes[a].name, "remove one of the two values");
+    if (static_cast<Index>(a) == plan_.text_at) {
+        texts.emplace_back(token);
+        text_bytes_ += token.size() + bytes_of_text;
+    }
     if (plan_.label_of[a] < 0 && plan_.column_of[a] < 0) return;
     put(a, value_of(a, token, quoted, line));
 }
@@ -232,8 +301,11 @@ inline void Table::end_row(Index line) {
         for (const auto a : nonzero_if_omitted_)
             if (last_row_[a] != rows_) put(a, header_.attributes[a].kind == Kind::binary || plan_.label_of[a] >= 0);
     ++rows_;
+    if (plan_.text_at >= 0) texts.resize(static_cast<std::size_t>(rows_));  // a sparse row may not mention it
     std::sort(row_labels_.begin(), row_labels_.end());
     labels.append(row_labels_);
+    std::sort(row_unknown_.begin(), row_unknown_.end());
+    unknown.append(row_unknown_);
     if (plan_.dense) {
         const auto base = dense.size();
         dense.resize(base + static_cast<std::size_t>(plan_.columns), 0.0);
@@ -242,9 +314,11 @@ inline void Table::end_row(Index line) {
         sort_row(row_);
         sparse.append(row_);
     }
-    check_room(line, sizeof(double) * dense.size() + sparse.bytes() + labels.bytes(), plan_.max_bytes);
+    check_room(line, sizeof(double) * dense.size() + sparse.bytes() + labels.bytes() + unknown.bytes() + text_bytes_,
+               plan_.max_bytes);
     row_.clear();
     row_labels_.clear();
+    row_unknown_.clear();
 }
 
 }  // namespace multimargin::text

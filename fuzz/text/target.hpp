@@ -62,13 +62,17 @@ void check_table(std::string_view text, const Header& header, ReadRows read_rows
             columns += attribute.kind == Kind::nominal ? static_cast<std::int32_t>(attribute.categories.size()) : 1;
         }
         for (const bool missing_as_nan : {false, true}) {
+            const Index text_at = missing_as_nan && width > n_labels ? 0 : -1;
             const bool dense = !header.sparse && missing_as_nan;
             try {
                 NoControl control;
-                Table table(header, {label_of, column_of, columns, dense, missing_as_nan, fuzz_bytes});
+                Table table(header, {label_of, column_of, columns, dense, missing_as_nan, fuzz_bytes, text_at});
                 read_rows(text, header, table, control);
                 const auto rows = table.labels.offsets.size() - 1;
                 check_rows(table.labels.columns, table.labels.offsets, static_cast<Index>(n_labels));
+                check_rows(table.unknown.columns, table.unknown.offsets, static_cast<Index>(n_labels));
+                promise(table.unknown.offsets.size() == rows + 1);
+                promise(table.texts.size() == (text_at < 0 ? 0 : rows));
                 if (dense) {
                     promise(table.dense.size() == rows * static_cast<std::size_t>(columns));
                 } else {

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multimargin import label_kernels, priors
+    from multimargin._progress import progress
     from multimargin.decisions import (
         CPath,
         FixedThresholds,
@@ -47,6 +48,7 @@ __all__ = [
     "label_kernels",
     "load",
     "priors",
+    "progress",
     "save",
     "tune_thresholds",
 ]
@@ -67,6 +69,7 @@ _HOMES = {
     "certify": "estimators",
     "decode": "decisions",
     "load": "persistence",
+    "progress": "_progress",
     "save": "persistence",
     "tune_thresholds": "decisions",
 }

@@ -116,7 +116,7 @@ def bad(folder: Path, model: Path) -> Path:
         (("predict", "model.mm", "none.arff"), "none.arff"),
         (
             ("predict", "model.mm", "one_feature_less.csv", "--labels", "sea,sun"),
-            "has 2 features, but the model needs 3",
+            "expected 3 features as the model needs, found none called 'green'",
         ),
         (("predict", "model.mm", "test.arff", "--out", "p.txt"), ".csv or .npz"),
         (("predict", "model.mm", "test.arff", "--out", "nowhere/p.csv"), "nowhere"),

@@ -59,7 +59,7 @@ def test_what_the_command_cannot_use_is_said(run: Run, folder: Path) -> None:
     save(make_pipeline(TfidfVectorizer(), LinearM3L()).fit(["blue sea", "red sun", "sea", "sun sea"], Y), "words.mm")
     result = run("predict", "words.mm", "test.csv", "--labels", "sea,sun")
     assert result.code == 2
-    assert "holds a model of texts; the command reads tables of numbers" in result.errors[0]
+    assert "takes texts, and its file does not say of which column. Name it with --text COLUMN" in result.errors[0]
     save(make_pipeline(StandardScaler(), LinearM3L()), "fresh.mm")
     result = run("evaluate", "fresh.mm", "test.csv", "--labels", "sea,sun")
     assert result.code == 2

@@ -39,6 +39,7 @@ def fit(**changes):
             negative=np.ones(2),
             cells=None,
         ),
+        "cost": np.ones((3, 2)),
         "sets": sets(2, [0], [1]),
         "features": None,
         "bias": 1.0,

@@ -95,10 +95,18 @@ def test_libsvm_pads_to_the_features_of_training_and_refuses_more(put):
 
 def test_a_test_file_with_other_columns_is_refused(put):
     train = datasets.read(put("a.csv", "a,b,l\n1,2,1\n"), labels=["l"])
-    with pytest.raises(FileFormatError, match="expected feature 'a' as number 1, found 'b'"):
-        datasets.read(put("b.csv", "b,a,l\n1,2,1\n"), **train.options)
-    with pytest.raises(FileFormatError, match="expected 2 features"):
+    assert datasets.read(put("b.csv", "b,a,l\n1,2,1\n"), **train.options).X.tolist() == [[2.0, 1.0]]
+    with pytest.raises(FileFormatError, match="expected 2 features as asked for, found none called 'b'"):
         datasets.read(put("c.csv", "a,l\n1,1\n"), **train.options)
+    with pytest.raises(
+        FileFormatError, match="expected 2 features and no others, as asked for, found 'c', 'd'; .*ignore"
+    ):
+        datasets.read(put("d.csv", "c,a,b,d,l\n1,2,3,4,1\n"), **train.options)
+    head = "@attribute a {x,y}\n@attribute b numeric\n@attribute l {0,1}\n@data\n"
+    train = datasets.read(put("a.arff", f"@relation r\n{head}x,1,1\n"), labels=["l"])
+    head = "@attribute b numeric\n@attribute a {x,y}\n@attribute l {0,1}\n@data\n"
+    with pytest.raises(FileFormatError, match="expected feature 'a=x' as number 1, found 'b'"):
+        datasets.read(put("b.arff", f"@relation r\n{head}1,x,1\n"), **train.options)
 
 
 @pytest.mark.parametrize(
@@ -181,13 +189,13 @@ MALFORMED = {
         "a.arff",
         HEADER + "1,0,2\n",
         {"labels": LABELS},
-        r"a\.arff:6: expected 0 or 1 .*'l2', found '2'",
+        r"a\.arff:6: expected 0 or 1.* for label 'l2', found '2'; make a column of 0 and 1 for each value",
     ),
-    "arff missing label": (
+    "arff label -1": (
         "a.arff",
-        HEADER + "1,0,?\n",
-        {"labels": LABELS, "missing": "nan"},
-        r"a\.arff:6: .*label 'l2'",
+        HEADER + "1,0,-1\n",
+        {"labels": LABELS},
+        r"a\.arff:6: .*label 'l2', found '-1'; write 0 for a label that is absent",
     ),
     "arff index": ("a.arff", HEADER + "{3 1}\n", {"labels": LABELS}, r"a\.arff:6: .*below 3, found '3'"),
     "arff huge index": ("a.arff", HEADER + "{99999999999999999999 1}\n", {"labels": LABELS}, r"a\.arff:6: "),
@@ -229,7 +237,7 @@ MALFORMED = {
         "a.arff",
         "@relation r\n@attribute a numeric\n@attribute l {x,y}\n@data\n1,x\n",
         {"labels": ["l"]},
-        r"a\.arff:3: .*\{0,1\}",
+        r"a\.arff:3: expected 0 or 1.*'[xy]'; .*ignore=\['l'\]",
     ),
     "arff label absent": (
         "a.arff",
@@ -276,7 +284,7 @@ MALFORMED = {
     "csv inf": ("a.csv", "a,l\ninf,0\n", {"labels": ["l"], "missing": "nan"}, r"a\.csv:2: .*finite .*'inf'"),
     "csv quote": ("a.csv", 'a,l\n"1,0\n', {"labels": ["l"]}, r"a\.csv:2: expected a closing quote"),
     "csv after quote": ("a.csv", 'a,l\n"1"2,0\n', {"labels": ["l"]}, r"a\.csv:2: expected a delimiter"),
-    "csv label": ("a.csv", "a,l\n1,7\n", {"labels": ["l"]}, r"a\.csv:2: expected 0 or 1 .*found '7'"),
+    "csv label": ("a.csv", "a,l\n1,7\n", {"labels": ["l"]}, r"a\.csv:2: expected 0 or 1.*found '7'"),
     "csv label absent": ("a.csv", "a,l\n1,1\n", {"labels": ["m"]}, r"a\.csv: .*no column 'm'"),
     "csv line after quoted lines": (
         "a.csv",
@@ -329,7 +337,7 @@ def test_archives_are_checked(put, tmp_path):
     cases = [
         ({"X": np.eye(2)}, "expected Y"),
         (good | {"Y": np.eye(3)}, "same number of rows"),
-        (good | {"Y": 2 * np.eye(2)}, "0 and 1 only, found 2"),
+        (good | {"Y": 2 * np.eye(2)}, "0 and 1, or NaN for unknown labels, found 2"),
         (good | {"X": np.ones(2)}, "two-dimensional"),
         (good | {"X": np.array([["a", "b"], ["c", "d"]])}, "two-dimensional array of numbers"),
         (good | {"X": np.full((2, 2), np.nan)}, "finite"),
@@ -361,7 +369,7 @@ def test_parquet_is_checked(tmp_path):
         (good | {"t": ["x", "y"]}, r"'t', found the type string; .*ignore"),
         (good | {"a": [1.0, None]}, r'missing value in row 2; pass missing="nan"'),
         (good | {"a": [1.0, np.inf]}, "infinite value in row 2"),
-        (good | {"l": [0, 3]}, "expected 0 or 1 .*found 3 in row 2"),
+        (good | {"l": [0, 3]}, "expected 0 or 1.*found 3 in row 2"),
         ({"a": pyarrow.array([], "float64"), "l": pyarrow.array([], "int8")}, "expected rows"),
     ]:
         parquet.write_table(pyarrow.table(content), path)

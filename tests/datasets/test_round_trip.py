@@ -246,6 +246,7 @@ def read_or_none(path, **options):
         return None
 
 
+@pytest.mark.filterwarnings("ignore:.*is an index that pandas wrote")
 @pytest.mark.parametrize("name", VALID)
 @settings(deadline=None, max_examples=400)
 @given(draw=st.data())

@@ -27,6 +27,7 @@ def blocks(page: Path) -> list[tuple[str, str, str, int]]:
     return [(m[1] or "", m[2], m[3], text.count("\n", 0, m.start(3))) for m in BLOCK.finditer(text)]
 
 
+@pytest.mark.filterwarnings("ignore::multimargin.errors.DecisionWarning")  # a reader may see it, and read on
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_blocks_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # some blocks write files

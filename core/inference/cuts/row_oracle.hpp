@@ -11,6 +11,7 @@
 #include "core/inference/cuts/f_score_cut.hpp"
 #include "core/inference/cuts/graph_cut.hpp"
 #include "core/inference/cuts/paper_f_score.hpp"
+#include "core/labels/set_losses.hpp"
 
 namespace multimargin::inference {
 
@@ -25,8 +26,11 @@ struct RowAnswer {
 // Owns workspace: one for each thread.
 class RowOracle {
   public:
-    RowOracle(int labels, std::span<const std::pair<int, int>> pairs, LossKind loss, int node_limit)
+    // weights: of the Hamming loss
+    RowOracle(int labels, std::span<const std::pair<int, int>> pairs, LossKind loss, labels::MistakeWeights weights,
+              int node_limit)
         : loss_(loss),
+          weights_(weights),
           exact_(labels, pairs, node_limit),
           paper_(labels, pairs),
           cut_(labels, pairs),
@@ -54,18 +58,21 @@ class RowOracle {
     }
 
   private:
-    // The Hamming loss only shifts the scores: -1 for true labels, 1 for the others.
+    // The Hamming loss only shifts the scores: down for true labels, up for the others.
     RowAnswer solve_hamming(const double* u, const std::uint8_t* truth, std::uint8_t* y) {
-        int m = 0;
+        double all_missed = 0.0;
         for (std::size_t l = 0; l < shifted_.size(); ++l) {
-            m += truth[l] == present;
-            shifted_[l] = truth[l] == unknown ? -1.0 - total_weight_ : u[l] + (truth[l] == present ? -1.0 : 1.0);
+            if (truth[l] == present) all_missed += weights_.miss[l];
+            shifted_[l] = truth[l] == unknown   ? -1.0 - total_weight_
+                          : truth[l] == present ? u[l] - weights_.miss[l]
+                                                : u[l] + weights_.excess[l];
         }
         const double score = cut_.maximise(shifted_.data(), Ties::largest, y);
-        return {score + m, score + m + cut_.rounding(), true};
+        return {score + all_missed, score + all_missed + cut_.rounding(), true};
     }
 
     LossKind loss_;
+    labels::MistakeWeights weights_;
     FScoreCut exact_;
     PaperFScore paper_;
     CutPredictor cut_;

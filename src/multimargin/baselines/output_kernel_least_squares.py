@@ -164,8 +164,8 @@ class OutputKernelLeastSquares(MultilabelClassifier):
         label_kernel = check_label_kernel(self.label_kernel, self.label_degree, self.label_weights)
         if problem.labels.missing is not None:
             msg = (
-                "Y has unknown labels (NaN), but least squares needs the whole label set of a row. Fill them in, or "
-                "use another estimator."
+                f"{type(self).__name__} needs the whole label set of every row; Y has {problem.labels.missing.nnz} "
+                "unknown cells (NaN). Fill them in, or use an estimator that masks them, such as LinearM3L."
             )
             raise InputError(msg)
         used = problem.costs.row > 0

@@ -41,6 +41,11 @@ class RankSVM(RankingModel):
         Of the ranking problem. The ranking weights are those of the decisions less their mean: the best ones sum to
         zero.
 
+    Notes
+    -----
+    There is no ``class_weight``: an error belongs to a label the row has and to one it lacks, so that weights of the
+    two classes would multiply each other, as another C does; what decides between them is the threshold.
+
     References
     ----------
     A. Elisseeff, J. Weston. A kernel method for multi-labelled classification. NIPS 14 (2001).

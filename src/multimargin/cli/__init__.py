@@ -26,6 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit code: 0, 1 (a fit that did not converge, or a bug of ours), 2 (bad input) or 130 (interrupted).
     """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["--version"]:
+        from multimargin import __version__
+
+        sys.stdout.write(f"multimargin {__version__}\n")
+        return 0
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
@@ -34,4 +40,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     from ._run import run
 
-    return run(list(sys.argv[1:] if arguments is None else arguments))
+    return run(words)

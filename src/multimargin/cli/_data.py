@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 __all__ = [
     "check_features",
     "check_output",
+    "check_text",
     "data_facts",
+    "held_out_rows",
     "known_sets",
     "matched_labels",
     "read_data",
     "read_for",
     "reading_notes",
     "shown_name",
+    "training_data",
 ]
 
 Split = Literal["train", "test"]
@@ -42,6 +45,10 @@ def read_data(
     file_format: str | None,
     notes: Mapping[str, Any] | None = None,
     need_labels: bool = True,
+    *,
+    ignore: Sequence[str] = (),
+    text: str | None = None,
+    missing: str | None = None,
 ) -> Dataset:
     """Read a file, or one split of a data set that has a name.
 
@@ -51,7 +58,7 @@ def read_data(
         A path or a name. A file of that name comes first, so that a data set never hides one.
     split : {"train", "test"}
         Which part of a data set.
-    labels, file_format : str or None
+    labels, file_format, ignore, text, missing
         The options of the command.
     notes : dict, optional
         The notes of a model file, with how its training data was read: `reading_notes`.
@@ -62,15 +69,30 @@ def read_data(
     from multimargin.estimators.predictor import check_magnitude
 
     reading = _checked_reading(notes or {})
+    columns = {"--ignore": list(ignore), "--text": text}
     if _is_name(source):
+        _refuse_columns(columns, f"The data set {source!r} has none that could be chosen")
         return _named(source, split)
     path = Path(source)
-    options = dict(reading.get("options", {})) if reading.get("kind") == _kind(path) else {}
+    name = datasets.formats.format_of(path, file_format)
+    known = datasets.formats.FORMATS[name].options()
+    if not {"ignore", "text"} <= set(known):
+        _refuse_columns(columns, f"{path.name} is a file of the format {name}")
+    options = _remembered(reading, path, known)
     if labels is not None:
         options["labels"] = _label_columns(labels)
-    data = datasets.read(path, format=file_format, need_labels=need_labels, **options)
+    if ignore:
+        options["ignore"] = list(dict.fromkeys((*options.get("ignore", ()), *ignore)))
+        options.pop("feature_names", None)
+    if text is not None:
+        options["text"] = text
+    if missing not in (None, "error") and "missing" in known:
+        options["missing"] = "nan"
+    data = datasets.read(path, format=name, need_labels=need_labels, **options)
+    if data.X.ndim == 1:
+        return data
     try:
-        check_magnitude(data.X, data.feature_names)
+        check_magnitude(_without_gaps(data.X), data.feature_names)
     except InputError as error:  # here the columns have names
         msg = f"{path.name}: {error}"
         raise InputError(msg) from None
@@ -78,16 +100,110 @@ def read_data(
 
 
 def read_for(
-    model: Any, notes: Mapping[str, Any], source: str, split: Split, labels: str | None, file_format: str | None
+    model: Any,
+    notes: Mapping[str, Any],
+    source: str,
+    split: Split,
+    labels: str | None,
+    file_format: str | None,
+    *,
+    ignore: Sequence[str] = (),
+    text: str | None = None,
 ) -> tuple[str, Dataset, LabelMatrix]:
     """Read rows with the labels of a model; return what to call them, the rows, and their labels in its order."""
     from ._output import status
 
     name = shown_name(source, split)
+    check_text(model, notes, text)
     with status(f"reading {source}"):
-        data = read_data(source, split, labels, file_format, notes)
+        data = read_data(source, split, labels, file_format, notes, ignore=ignore, text=text)
     check_features(model, name, data)
     return name, data, matched_labels(model, name, data)
+
+
+def _without_gaps(X: Any) -> Any:
+    """Return X with 0 in place of cells without a value."""
+    import numpy as np
+
+    gaps = np.isnan(X.data if hasattr(X, "indptr") else X)
+    if not gaps.any():
+        return X
+    filled = X.copy()
+    (filled.data if hasattr(X, "indptr") else filled)[gaps] = 0.0
+    return filled
+
+
+def _remembered(reading: Mapping[str, Any], path: Path, known: Sequence[str]) -> dict[str, Any]:
+    """Return how the training file was read, as far as it says how to read this one."""
+    options = dict(reading.get("options", {}))
+    if reading.get("kind") == _kind(path):
+        return options
+    named_columns = "ignore" in options and "ignore" in known
+    return {key: value for key, value in options.items() if key in known} if named_columns else {}
+
+
+def _refuse_columns(columns: Mapping[str, Any], why: str) -> None:
+    for option, given in columns.items():
+        if given:
+            msg = f"{option} is for files with named columns (ARFF, CSV, Parquet, JSON). {why}."
+            raise InputError(msg)
+
+
+def read_split(source: str, column: str, file_format: str | None) -> Any:
+    """Return which rows a column of a file says are held out."""
+    import numpy as np
+
+    words = read_data(source, "train", None, file_format, need_labels=False, text=column).X
+    words = [word.strip().lower() for word in words]
+    if strange := sorted({*words} - {"train", "test"}):
+        msg = f"--split {column}: every row must have train or test in that column; found {strange[0]!r}."
+        raise InputError(msg)
+    if len({*words}) < 2:
+        msg = f"--split {column}: some rows must have train in that column and some test; all have {words[0]!r}."
+        raise InputError(msg)
+    return np.array(words) == "test"
+
+
+def held_out_rows(source: str, data: Dataset, file_format: str | None, share: float | None, column: str | None) -> Any:
+    """Return which rows to hold out, or None."""
+    import numpy as np
+
+    from multimargin.model_selection import train_test_split
+
+    if column is not None:
+        return read_split(source, column, file_format)
+    if share is None:
+        return None
+    n_rows = data.Y.shape[0]
+    size: float | int = int(share) if share >= 1 and share == int(share) else share
+    _, test, *_ = train_test_split(np.arange(n_rows), data.Y, test_size=size, random_state=0)
+    return np.isin(np.arange(n_rows), test)
+
+
+def training_data(
+    source: str,
+    labels: str | None,
+    file_format: str | None,
+    *,
+    ignore: Sequence[str],
+    text: str | None,
+    missing: str | None,
+    share: float | None,
+    column: str | None,
+) -> tuple[Dataset, Dataset | None]:
+    """Read rows to train on, and rows that are held out, if any are to be: a share, or as a column says."""
+    from multimargin.datasets import Dataset
+
+    from ._output import status
+
+    ignore = [*ignore, *([column] if column is not None and text is None else [])]
+    with status(f"reading {source}"):
+        data = read_data(source, "train", labels, file_format, ignore=ignore, text=text, missing=missing)
+        test = held_out_rows(source, data, file_format, share, column)
+    if test is None:
+        return data, None
+    train, held_out = (Dataset(**{**data, "X": data.X[rows], "Y": data.Y[rows]}) for rows in (~test, test))
+    return train, held_out
 
 
 def _is_name(source: str) -> bool:
@@ -140,8 +256,15 @@ def _kind(path: Path) -> str:
 
 def data_facts(name: str, data: Dataset) -> dict[str, Any]:
     """Return the counts a person looks at first."""
-    facts: dict[str, Any] = {"data": name, "rows": data.X.shape[0], "features": data.X.shape[1]}
-    return facts | {"labels": data.Y.shape[1], "labels_per_row": round(float(data.Y.sum()) / data.Y.shape[0], 3)}
+    import numpy as np
+
+    n_rows, n_labels = data.Y.shape
+    features = data.X.shape[1] if data.X.ndim == 2 else f"texts of {data.options['text']}"
+    facts: dict[str, Any] = {"data": name, "rows": n_rows, "features": features, "labels": n_labels}
+    cells = data.Y.data if hasattr(data.Y, "indptr") else data.Y
+    facts["labels_per_row"] = round(float(np.nansum(cells)) / n_rows, 3)
+    unknown = int(np.isnan(cells).sum())
+    return facts | {"unknown_cells": unknown} if unknown else facts
 
 
 def known_sets() -> list[dict[str, Any]]:
@@ -226,12 +349,29 @@ def check_output(path: Path | None) -> None:
         raise InputError(msg)
 
 
+def check_text(model: Any, notes: Mapping[str, Any], text: str | None) -> None:
+    """Refuse a model of texts without a column of them, and a model of numbers with one, before a file is read."""
+    takes_texts = not hasattr(model, "n_features_in_")
+    known = text is not None or "text" in _checked_reading(notes).get("options", {})
+    if takes_texts and not known:
+        msg = "The model takes texts, and its file does not say of which column. Name it with --text COLUMN."
+        raise InputError(msg)
+    if text is not None and not takes_texts:
+        msg = f"--text {text} is for a model of texts; this one takes {model.n_features_in_} features. Leave it out."
+        raise InputError(msg)
+
+
 def check_features(model: Any, name: str, data: Dataset) -> None:
     """Refuse data whose number of features is not the model's."""
+    if data.X.ndim == 1:
+        return
+    if not hasattr(model, "n_features_in_"):
+        msg = f"{name} is a table of numbers, but the model takes texts. Name their column with --text COLUMN."
+        raise InputError(msg)
     if data.X.shape[1] != model.n_features_in_:
         msg = (
             f"{name} has {data.X.shape[1]} features, but the model needs {model.n_features_in_}. "
-            f"Give data made in the same way; --labels says which columns are no features."
+            f"Give data made in the same way; --labels and --ignore say which columns are no features."
         )
         raise InputError(msg)
 

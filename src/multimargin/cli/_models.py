@@ -56,9 +56,6 @@ def read_model(path: Path) -> tuple[Any, dict[str, Any]]:
         kind = "was never fitted" if not hasattr(last, "classes_") else "predicts categories, not labels"
         msg = f"{path} holds a {type(last).__name__} that {kind}. Give a model written by: multimargin fit"
         raise InputError(msg)
-    if not hasattr(model, "n_features_in_"):
-        msg = f"{path} holds a model of texts; the command reads tables of numbers. Use multimargin.load in Python."
-        raise InputError(msg)
     return model, notes
 
 

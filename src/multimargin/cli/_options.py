@@ -10,13 +10,19 @@ import typer
 __all__ = [
     "AllowUnconverged",
     "Format",
+    "Ignore",
     "Json",
     "Labels",
+    "Missing",
     "ModelFile",
     "ModelOut",
     "Parameter",
     "Prior",
+    "Scale",
+    "Split",
     "TestData",
+    "TestSize",
+    "Text",
 ]
 
 Labels = Annotated[
@@ -24,13 +30,66 @@ Labels = Annotated[
     typer.Option(
         "--labels",
         help="Which columns are labels: the XML file of a Mulan data set, column names separated by commas, "
-        "or how many (the first ones; negative: the last). MEKA, LIBSVM, XMC and npz files need none.",
+        "or how many (the first ones; negative: the last). MEKA, LIBSVM, XMC and npz files need none. In JSON and "
+        "Parquet one column may hold lists of labels. An empty cell, or ? in ARFF, is an unknown label.",
         metavar="XML|NAMES|COUNT",
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option("--format", help="File format, where the extension does not tell.", metavar="NAME"),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        help="A column that is neither feature nor label, such as an identifier; may be repeated. The model file "
+        "remembers it.",
+        metavar="COLUMN",
+    ),
+]
+Text = Annotated[
+    str | None,
+    typer.Option(
+        "--text",
+        help="The column whose texts are the features, as TF-IDF inside the model; columns that are no labels are left "
+        "out. The model file remembers it.",
+        metavar="COLUMN",
+    ),
+]
+Scale = Annotated[
+    bool,
+    typer.Option(
+        "--scale",
+        help="Scale inside the model: columns to mean 0 and variance 1, or sparse rows to length 1. Texts always are, "
+        "as are the features of tune without --model.",
+    ),
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        "--missing",
+        help="Fill missing features, inside the model, by the mean or the median of their column in training.",
+        metavar="mean|median|error",
+    ),
+]
+TestSize = Annotated[
+    float | None,
+    typer.Option(
+        "--test-size",
+        help="Hold out this share of the rows (or so many rows), with as much of every label, and report on them; the "
+        "model is trained on the others.",
+        metavar="SHARE",
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="Hold out the rows that have 'test' in this column, train on those that have 'train', and report on the "
+        "former.",
+        metavar="COLUMN",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer as one JSON document on standard output.")]
 TestData = Annotated[

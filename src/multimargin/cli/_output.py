@@ -17,7 +17,18 @@ from rich.table import Table
 
 from multimargin._plain import plain
 
-__all__ = ["Step", "console", "facts_table", "fit_progress", "path_progress", "print_json", "status", "steps", "table"]
+__all__ = [
+    "Step",
+    "console",
+    "facts_table",
+    "fit_progress",
+    "held_out_facts",
+    "path_progress",
+    "print_json",
+    "status",
+    "steps",
+    "table",
+]
 
 QUIET_SECONDS = 10.0
 
@@ -34,6 +45,11 @@ def console() -> Console:
 def print_json(value: Any) -> None:
     """Print one JSON document; NaN and infinity become null."""
     sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def held_out_facts(report: Any) -> dict[str, Any]:
+    """Return a report on rows held out, if there is one, for a JSON document."""
+    return {} if report is None else {"held_out": {"rows": report.n_samples, "report": report.to_dict()}}
 
 
 def facts_table(facts: Mapping[str, Any]) -> Table:

@@ -12,14 +12,28 @@ import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
+from multimargin import metrics
+from multimargin.datasets import Dataset
 from multimargin.decisions._held_out import scores_of
 from multimargin.errors import InputError
 from multimargin.fitted_rules import last_step
-from multimargin.labels import label_tuples, read_labels
+from multimargin.labels import LabelMatrix, label_tuples, read_labels
+from multimargin.metrics import Report
 
 from ._decisions import trained
 
-__all__ = ["Predictions", "Values", "check_kind", "check_values", "predict", "write", "write_csv", "write_npz"]
+__all__ = [
+    "Predictions",
+    "Values",
+    "check_kind",
+    "check_values",
+    "judged",
+    "predict",
+    "report_on",
+    "write",
+    "write_csv",
+    "write_npz",
+]
 
 Values: TypeAlias = Literal["scores", "probabilities"]
 """Numbers that can be given beside or in place of 0 and 1."""
@@ -93,6 +107,17 @@ def predict(model: Any, X: Any, kind: Values | None = None, k: int | None = None
         return Predictions(sparse.csr_array(chosen), given, kind, values, best)
     positives = read_labels(_as_matrix(labels), names=names, subject="the prediction").positives
     return Predictions(positives, given, kind, values)
+
+
+def judged(model: Any, X: Any, truth: LabelMatrix) -> Report:
+    """Compare the predictions of a model with the labels of the rows, in its order; unknown ones do not count."""
+    found = predict(model, X, "scores")
+    return metrics.report(truth, found.positives, scores=found.values)
+
+
+def report_on(model: Any, data: Dataset) -> Report:
+    """Judge a model on rows that were read with its training rows, and held out."""
+    return judged(model, data.X, read_labels(data.Y, names=data.label_names))
 
 
 def _behind_steps(model: Any, X: Any) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import typer
 
-from multimargin.errors import DecisionWarning, FitError
+from multimargin.errors import DecisionWarning, FitError, InputError
 
 __all__ = ["run"]
 
@@ -77,7 +77,14 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory for this. Use fewer rows or features, or sparse data."
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    sentence = lines[0] if lines else type(error).__name__
+    return _advised(sentence) if isinstance(error, InputError | FitError) else sentence
+
+
+def _advised(message: str) -> str:
+    from ._remedies import for_the_command
+
+    return for_the_command(message)
 
 
 def _say(sentence: str, code: int) -> int:
@@ -90,8 +97,8 @@ def _one_line_warnings() -> Iterator[None]:
     """Show the library's warnings as lines, without the source text that Python adds."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, file: TextIO | None = None, **__: Any) -> None:
-        text = message.told(REMEDIES) if isinstance(message, DecisionWarning) else str(message)
-        sys.stderr.write(f"warning: {' '.join(text.split())}\n")
+        text = " ".join((message.told(REMEDIES) if isinstance(message, DecisionWarning) else str(message)).split())
+        sys.stderr.write(f"warning: {text if isinstance(message, DecisionWarning) else _advised(text)}\n")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

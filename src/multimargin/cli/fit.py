@@ -9,7 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
-from ._options import AllowUnconverged, Format, Json, Labels, ModelOut, Parameter, Prior
+from ._options import (
+    AllowUnconverged,
+    Format,
+    Ignore,
+    Json,
+    Labels,
+    Missing,
+    ModelOut,
+    Parameter,
+    Prior,
+    Scale,
+    Split,
+    TestSize,
+    Text,
+)
 
 __all__ = ["HELP", "run"]
 
@@ -27,9 +41,17 @@ score, where each fold is decided by the others, is what to expect of new rows. 
 probabilities [bold]p = 1 / (1 + exp(-(a·s + b)))[/bold] likewise. Each of the two trains the model six times, both
 together 36 times; a prior from [bold]--prior labels[/bold] is made anew from the rows of each fold.
 
+[bold]--scale[/bold], [bold]--missing[/bold] and [bold]--text[/bold] become steps of the model: they are learned from
+its training rows, in every fold anew, and kept in its file. Labels that the file leaves open (empty cells, ? in ARFF)
+are left out of the loss.
+
 Examples:
 
   multimargin fit train.arff --labels train.xml -p C=1 --out model.mm
+
+  multimargin fit patients.csv --labels -3 --ignore id --missing median --scale --test-size 0.2 --out model.mm
+
+  multimargin fit reviews.csv --text review --labels food,service --split part --out model.mm
 
   multimargin fit train.csv --labels sea,sun,snow -p C=10 -p tol=1e-4 --out model.mm
 
@@ -70,6 +92,12 @@ ListModels = Annotated[bool, typer.Option("--list-models", help="Show the models
 def run(
     source: Source = None,
     labels: Labels = None,
+    ignore: Ignore = None,
+    text: Text = None,
+    missing: Missing = None,
+    scale: Scale = False,
+    test_size: TestSize = None,
+    split: Split = None,
     model: Model = "linear-m3l",
     parameter: Parameter = None,
     prior: Prior = None,
@@ -85,9 +113,13 @@ def run(
     import sys
 
     from multimargin.errors import InputError
+    from multimargin.persistence import save
 
-    from ._decisions import check_decisions, wrapped
+    from ._data import check_output, data_facts, reading_notes, shown_name, training_data
+    from ._decisions import check_decisions
     from ._models import make_model, not_converged
+    from ._predictions import report_on
+    from ._preparation import check_held_out, check_missing
 
     if list_models:
         _show_models(json)
@@ -96,52 +128,60 @@ def run(
         msg = "Missing argument DATA."
         raise typer.BadParameter(msg)
     check_decisions(thresholds, calibrate)
+    check_missing(missing)
+    check_held_out(test_size, split)
     estimator = make_model(model, parameter or [])
     if out is not None and not estimator._storable:
         msg = f"A {model} model cannot be kept in a file. Leave --out out, or choose another --model."
         raise InputError(msg)
     if estimator.get_params(deep=False).get("random_state", 0) is None:  # the same command gives the same model
         estimator.set_params(random_state=0)
-    whole = wrapped(estimator, thresholds, calibrate)
-    _train(estimator, whole, model, source, labels, format, prior, out, json)
+    check_output(out)
+    data, test = training_data(
+        source, labels, format, ignore=ignore or [], text=text, missing=missing, share=test_size, column=split
+    )
+    whole = _whole(estimator, data.X, prior, scale, missing, thresholds, calibrate)
+    seconds = _train(estimator, whole, data, f"fitting {model}")
+    if out is not None:
+        save(whole, out, notes=reading_notes(source, data))
+    report = None if test is None else report_on(whole, test)
+    _show_result(whole, model, data_facts(shown_name(source, "train"), data), seconds, report, out, json)
     if sentence := not_converged(whole):
         kept = "" if out is None else f" {out} was written all the same."
         sys.stderr.write(f"multimargin: {sentence}{kept}\n")
         raise typer.Exit(0 if allow_unconverged else 1)
 
 
-def _train(
+def _whole(
     estimator: Any,
-    whole: Any,
-    name: str,
-    source: str,
-    labels: str | None,
-    file_format: str | None,
+    X: Any,
     prior: str | None,
-    out: Path | None,
-    json: bool,
-) -> None:
-    """Train an estimator, or the whole that it is part of."""
-    from multimargin.labels import read_labels
-    from multimargin.persistence import save
-
-    from ._data import check_output, data_facts, read_data, reading_notes, shown_name
+    scale: bool,
+    missing: str | None,
+    thresholds: str | None,
+    calibrate: str | None,
+) -> Any:
+    """Return the estimator with what goes before it and after it."""
+    from ._decisions import wrapped
     from ._models import read_prior
-    from ._output import fit_progress, status
+    from ._preparation import prepared
 
-    check_output(out)
-    with status(f"reading {source}"):
-        data = read_data(source, "train", labels, file_format)
-    Y = read_labels(data.Y, names=data.label_names)
     if prior is not None:
         estimator.set_params(prior=read_prior(prior))
+    return wrapped(prepared(estimator, X, scale, missing), thresholds, calibrate)
+
+
+def _train(estimator: Any, whole: Any, data: Any, what: str) -> float:
+    """Train an estimator, or the whole that it is part of; return the seconds it took."""
+    from multimargin.labels import read_labels
+
+    from ._output import fit_progress
+
+    Y = read_labels(data.Y, names=data.label_names)
     start = time.perf_counter()
-    with fit_progress(f"fitting {name}", estimator.get_params().get("tol", 1e-3)) as callback:
+    with fit_progress(what, estimator.get_params().get("tol", 1e-3)) as callback:
         _fit(estimator, whole, data.X, Y, callback)
-    seconds = time.perf_counter() - start
-    if out is not None:
-        save(whole, out, notes=reading_notes(source, data))
-    _show_result(whole, name, data_facts(shown_name(source, "train"), data), seconds, out, json)
+    return time.perf_counter() - start
 
 
 def _fit(estimator: Any, whole: Any, X: Any, Y: Any, callback: Any) -> None:
@@ -156,10 +196,13 @@ def _fit(estimator: Any, whole: Any, X: Any, Y: Any, callback: Any) -> None:
             model.set_params(callback=None)
 
 
-def _show_result(whole: Any, name: str, facts: dict[str, Any], seconds: float, out: Path | None, json: bool) -> None:
+def _show_result(
+    whole: Any, name: str, facts: dict[str, Any], seconds: float, report: Any, out: Path | None, json: bool
+) -> None:
     from ._decisions import decision_facts, decision_lines, trained
     from ._models import certificate_lines
-    from ._output import console, facts_table, print_json
+    from ._output import console, facts_table, held_out_facts, print_json
+    from ._preparation import preparation_lines
 
     estimator, decisions = trained(whole), decision_facts(whole)
     found = getattr(estimator, "certificate_", None)  # a baseline may have none
@@ -176,14 +219,16 @@ def _show_result(whole: Any, name: str, facts: dict[str, Any], seconds: float, o
     }
     if json:
         parameters = {key: value for key, value in estimator.get_params().items() if key not in ("prior", "callback")}
-        print_json({**result, **decisions, "parameters": parameters})
+        print_json({**result, **decisions, **held_out_facts(report), "parameters": parameters})
         return
     screen = console()
-    screen.print(facts_table({**facts, "model": f"{name}, {_settings(estimator)}"}))
+    screen.print(facts_table({**facts, **preparation_lines(whole), "model": f"{name}, {_settings(estimator)}"}))
     screen.print()
     lines = {**certificate_lines(certificate, passes), **decision_lines(decisions)}
     screen.print(facts_table({**lines, "seconds": f"{seconds:.2f}"}))
     screen.print()
+    if report is not None:
+        screen.print(f"On the {report.n_samples} rows held out:\n\n{report}\n", markup=False)
     screen.print(f"model file: {out}" if out else "The model was not kept; give --out FILE to keep it.")
 
 

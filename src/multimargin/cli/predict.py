@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._options import Format, Json, Labels, ModelFile, TestData
+from ._options import Format, Ignore, Json, Labels, ModelFile, TestData, Text
 
 __all__ = ["HELP", "run"]
 
@@ -20,8 +20,8 @@ where the number is positive. With [bold]--proba[/bold] it is the probability [b
 of a model made by [bold]fit --calibrate[/bold]. [bold]--top K[/bold] gives the names of the K labels with the largest
 numbers of each row, best first.
 
-A file without labels is fine. The model remembers how its training file was read; [bold]--labels[/bold] is needed only
-for a file of another kind.
+A file without labels is fine. The model remembers how its training file was read: labels, columns that were ignored,
+the column of texts, and missing features that it fills in; these options are needed only for a file of another kind.
 
 Examples:
 
@@ -30,6 +30,8 @@ Examples:
   multimargin predict model.mm new.csv --scores > scores.csv
 
   multimargin predict model.mm new.csv --proba --top 5
+
+  multimargin predict model.mm reviews.csv --text review
 
   multimargin predict model.mm test.arff --labels train.xml --out predictions.npz
 
@@ -50,6 +52,8 @@ def run(
     model: ModelFile,
     source: TestData,
     labels: Labels = None,
+    ignore: Ignore = None,
+    text: Text = None,
     out: Out = None,
     scores: Scores = False,
     proba: Proba = False,
@@ -62,7 +66,7 @@ def run(
 
     from multimargin.errors import InputError
 
-    from ._data import check_features, check_output, read_data, shown_name
+    from ._data import check_features, check_output, check_text, read_data, shown_name
     from ._models import not_converged, read_model
     from ._output import status
     from ._predictions import Values, check_kind, check_values, predict, write
@@ -75,10 +79,11 @@ def run(
     check_kind(out)
     estimator, notes = read_model(model)
     check_values(estimator, kind, top)
+    check_text(estimator, notes, text)
     if sentence := not_converged(estimator):
         warnings.warn(sentence, stacklevel=1)
     with status(f"reading {source}"):
-        data = read_data(source, "test", labels, format, notes, need_labels=False)
+        data = read_data(source, "test", labels, format, notes, need_labels=False, ignore=ignore or (), text=text)
     name = shown_name(source, "test")
     check_features(estimator, name, data)
     with status("predicting"):

@@ -8,7 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from ._options import AllowUnconverged, Format, Json, Labels, ModelOut, Parameter, Prior
+from ._options import (
+    AllowUnconverged,
+    Format,
+    Ignore,
+    Json,
+    Labels,
+    Missing,
+    ModelOut,
+    Parameter,
+    Prior,
+    Scale,
+    Split,
+    TestSize,
+    Text,
+)
 
 __all__ = ["HELP", "run"]
 
@@ -21,7 +35,7 @@ that one. What is best is trained on all rows. The printed score to expect is th
 the others, the choice of C included.
 
 Without [bold]--model[/bold] a linear model is tried and, up to 6,000 rows, one with an RBF kernel. With it, that model
-alone is tried, on features as they are.
+alone is tried, on features as they are unless [bold]--scale[/bold] is given.
 
 Examples:
 
@@ -30,6 +44,8 @@ Examples:
   multimargin tune train.csv --labels sea,sun,snow --metric macro-f1 --time-limit 60 --out model.mm
 
   multimargin tune scene --model linear-m3l --C 0.1,1,10 --prior labels --json
+
+  multimargin tune reviews.csv --text review --labels food,service --metric micro-f1 --out model.mm
 """
 
 Source = Annotated[
@@ -68,6 +84,12 @@ Jobs = Annotated[int, typer.Option("--jobs", help="Threads, a fold each; -1 for 
 def run(
     source: Source,
     labels: Labels = None,
+    ignore: Ignore = None,
+    text: Text = None,
+    missing: Missing = None,
+    scale: Scale = False,
+    test_size: TestSize = None,
+    split: Split = None,
     metric: Metric = "example-f1",
     model: Model = None,
     parameter: Parameter = None,
@@ -87,23 +109,31 @@ def run(
     from multimargin.labels import read_labels
     from multimargin.persistence import save
 
-    from ._data import check_output, data_facts, read_data, reading_notes, shown_name
+    from ._data import check_output, data_facts, reading_notes, shown_name, training_data
     from ._models import not_converged
-    from ._output import path_progress, status
+    from ._output import path_progress
+    from ._predictions import report_on
+    from ._preparation import check_held_out, check_missing
 
     tuned = _tuner(metric, model, parameter or [], prior, c_values)
     tuned.set_params(cv=folds, time_limit=time_limit, n_jobs=jobs, random_state=0)
+    check_missing(missing)
+    check_held_out(test_size, split)
     check_output(out)
-    with status(f"reading {source}"):
-        data = read_data(source, "train", labels, format)
+    data, test = training_data(
+        source, labels, format, ignore=ignore or [], text=text, missing=missing, share=test_size, column=split
+    )
+    whole = _prepared(tuned, data.X, scale, missing)
     start = time.perf_counter()
     with path_progress(f"tuning for {metric}") as callback:
-        tuned.set_params(callback=callback).fit(data.X, read_labels(data.Y, names=data.label_names))
+        tuned.set_params(callback=callback)
+        whole.fit(data.X, read_labels(data.Y, names=data.label_names))
     tuned.set_params(callback=None)
     seconds = time.perf_counter() - start
     if out is not None:
-        save(tuned, out, notes=reading_notes(source, data))
-    _show(tuned, data_facts(shown_name(source, "train"), data), seconds, out, json)
+        save(whole, out, notes=reading_notes(source, data))
+    report = None if test is None else report_on(whole, test)
+    _show(tuned, data_facts(shown_name(source, "train"), data), seconds, report, out, json)
     if sentence := not_converged(tuned):
         kept = "" if out is None else f" {out} was written all the same."
         sys.stderr.write(f"multimargin: {sentence}{kept}\n")
@@ -137,6 +167,21 @@ def _tuner(metric: str, model: str | None, settings: list[str], prior: str | Non
     return CPath(estimator, **options)
 
 
+def _prepared(tuned: Any, X: Any, scale: bool, missing: str | None) -> Any:
+    """Put what prepares the features inside the path, where each fold learns it from its own rows.
+
+    A tuner that makes its own models, and scales for them, has it before it: words and means are learned from all rows
+    then, labels never.
+    """
+    from multimargin.decisions import TunedM3L
+
+    from ._preparation import prepared
+
+    if isinstance(tuned, TunedM3L):
+        return prepared(tuned, X, False, missing)
+    return tuned.set_params(estimator=prepared(tuned.estimator, X, scale, missing))
+
+
 def _values_of_C(text: str) -> Any:
     from multimargin.decisions._path import grid
     from multimargin.errors import InputError
@@ -150,10 +195,10 @@ def _values_of_C(text: str) -> Any:
     return values
 
 
-def _show(tuned: Any, facts: dict[str, Any], seconds: float, out: Any, json: bool) -> None:
+def _show(tuned: Any, facts: dict[str, Any], seconds: float, report: Any, out: Any, json: bool) -> None:
     from ._decisions import decision_facts, decision_lines, trained
     from ._models import certificate_lines
-    from ._output import console, facts_table, print_json, table
+    from ._output import console, facts_table, held_out_facts, print_json, table
 
     estimator = trained(tuned)
     paths = getattr(tuned, "paths_", None) or {type(estimator).__name__: tuned.path_}
@@ -162,6 +207,7 @@ def _show(tuned: Any, facts: dict[str, Any], seconds: float, out: Any, json: boo
     chosen = {"model": type(estimator).__name__, "C": tuned.C_}
     if json:
         result = {**facts, **chosen, "paths": {name: vars(path) for name, path in paths.items()}, **decisions}
+        result |= held_out_facts(report)
         converged = None if found is None else found.converged
         written = None if out is None else str(out)
         print_json({**result, "converged": converged, "certificate": certificate, "seconds": seconds, "out": written})
@@ -179,6 +225,8 @@ def _show(tuned: Any, facts: dict[str, Any], seconds: float, out: Any, json: boo
     lines |= certificate_lines(certificate, getattr(estimator, "n_iter_", None))
     screen.print(facts_table({**lines, "seconds": f"{seconds:.2f}"}))
     screen.print()
+    if report is not None:
+        screen.print(f"On the {report.n_samples} rows held out:\n\n{report}\n", markup=False)
     screen.print(f"model file: {out}" if out else "The model was not kept; give --out FILE to keep it.")
 
 

@@ -35,9 +35,11 @@ class Dataset(Bunch):
     Attributes
     ----------
     X, X_train, X_test : ndarray or csr_matrix of shape (n_samples, n_features)
-        Features, float64 or float32; CSR when the file is sparse.
+        Features, float64 or float32; CSR when the file is sparse. Of a file read with ``text=``, an array of texts of
+        shape (n_samples,).
     Y, Y_train, Y_test : csr_matrix or ndarray of shape (n_samples, n_labels), int64
-        1 where a sample has a label. From files always CSR; ``Y.toarray()`` gives the dense form.
+        1 where a sample has a label. From files always CSR; ``Y.toarray()`` gives the dense form. Where a file leaves
+        labels open, they are NaN, and Y is float64: the estimators of this library leave such cells out.
     label_names : tuple of str
         One name per column of ``Y``.
     feature_names : tuple of str or None
@@ -86,16 +88,27 @@ class Dataset(Bunch):
         return f"Dataset({self.description})"
 
 
-def label_matrix(columns: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], n_labels: int) -> csr_matrix:
-    """Return the CSR matrix with a 1 at each given column."""
-    ones = np.ones(len(columns), dtype=LABEL_DTYPE)
-    return csr_matrix((ones, columns, offsets), shape=(len(offsets) - 1, n_labels))
+def label_matrix(
+    columns: npt.NDArray[np.int32],
+    offsets: npt.NDArray[np.int64],
+    n_labels: int,
+    unknown: tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]] | None = None,
+) -> csr_matrix:
+    """Return the CSR matrix with a 1 at each given column, and NaN at each one that is unknown."""
+    shape = (len(offsets) - 1, n_labels)
+    Y = csr_matrix((np.ones(len(columns), dtype=LABEL_DTYPE), columns, offsets), shape=shape)
+    if unknown is None or not len(unknown[0]):
+        return Y
+    return Y + csr_matrix((np.full(len(unknown[0]), np.nan), *unknown), shape=shape)
 
 
 def describe(name: str, X: Matrix, Y: csr_matrix) -> str:
     """Return the facts of a data set in one line."""
-    n, d = X.shape
-    return f"{name}: {n} samples, {d} features, {Y.shape[1]} labels, cardinality {Y.nnz / max(n, 1):.2f}"
+    unknown = int(np.isnan(Y.data).sum()) if Y.dtype.kind == "f" else 0
+    features = f"{X.shape[1]} features" if X.ndim == 2 else "texts"
+    facts = f"{X.shape[0]} samples, {features}, {Y.shape[1]} labels"
+    cardinality = (Y.nnz - unknown) / max(X.shape[0], 1)
+    return f"{name}: {facts}, cardinality {cardinality:.2f}" + (f", {unknown} unknown cells" if unknown else "")
 
 
 def make_dataset(
@@ -109,7 +122,7 @@ def make_dataset(
 ) -> Dataset:
     """Return a Dataset with X in the type asked for."""
     names = None if feature_names is None else tuple(feature_names)
-    X = _converted(path, X, dtype)
+    X = _converted(path, X, dtype) if X.ndim == 2 else X
     return Dataset(
         X=X,
         Y=Y,

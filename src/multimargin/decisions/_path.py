@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from multimargin._tables import aligned
+from multimargin._tables import aligned, html_table
 from multimargin.decisions._cells import Cells
 from multimargin.decisions._held_out import Fold, assembled, quietly
 from multimargin.decisions._nested import nested_predictions
@@ -76,10 +76,16 @@ class PathScores:
 
         return optional("pandas", "tables").DataFrame(vars(self))
 
-    def __str__(self) -> str:
+    def _rows(self) -> list[list[str]]:
         head = ["C", "score", "±", "seconds"]
         columns = zip(self.C, self.score, self.std_error, self.seconds, strict=True)
-        return aligned([head, *([f"{c:.4g}", f"{v:.4f}", f"{e:.4f}", f"{t:.2f}"] for c, v, e, t in columns)])
+        return [head, *([f"{c:.4g}", f"{v:.4f}", f"{e:.4f}", f"{t:.2f}"] for c, v, e, t in columns)]
+
+    def __str__(self) -> str:
+        return aligned(self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
 
     __repr__ = __str__
 

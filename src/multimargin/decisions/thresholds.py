@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from multimargin._tables import aligned
+from multimargin._tables import aligned, html_table
 from multimargin.decisions import _row_rules as rows
 from multimargin.decisions._cells import Cells, read_cells, read_score_matrix
 from multimargin.decisions._cuts import find_cuts, per_label, shrunk
@@ -142,6 +142,12 @@ class Thresholds:
 
     def table(self, max_labels: int | None = 20) -> str:
         """Return a table of the labels with the fewest positives first."""
+        return "\n".join([aligned(self._rows(max_labels)), *self._words(max_labels)])
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(20), note="; ".join(self._words(20)))
+
+    def _rows(self, max_labels: int | None) -> list[list[str]]:
         order = np.argsort(self.n_positives, kind="stable")[:max_labels]
         lines = [["label", "positives", "threshold", "weight"]]
         for label in order:
@@ -153,11 +159,12 @@ class Thresholds:
                     f"{self.weights[label]:.2f}",
                 ]
             )
-        text = [aligned(lines)]
-        if len(order) < len(self.names):
-            text.append(f"... and {len(self.names) - len(order)} labels with more positives")
-        text.append(f"rule {self.rule!r} for {self.scoring}: {self.score:.4f} on the scores it was tuned on")
-        return "\n".join(text)
+        return lines
+
+    def _words(self, max_labels: int | None) -> list[str]:
+        hidden = len(self.names) - len(self.names[:max_labels])
+        more = [f"... and {hidden} labels with more positives"] if hidden else []
+        return [*more, f"rule {self.rule!r} for {self.scoring}: {self.score:.4f} on the scores it was tuned on"]
 
     def __str__(self) -> str:
         return self.table()

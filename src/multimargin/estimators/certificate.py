@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from multimargin._tables import html_table
 from multimargin.errors import InputError
 from multimargin.estimators.label_rates import fit_for_scores
 
@@ -85,6 +86,14 @@ class Certificate:
         relative = gap / primal if primal > 0 else abs(gap)
         converged = math.isfinite(primal) and math.isfinite(dual) and -max(ROUNDING, 1e-3 * tol) <= relative <= tol
         return cls(primal, dual, gap, relative, converged, oracle_exact)
+
+    def _repr_html_(self) -> str:
+        rows = [[field.name.replace("_", " "), _as_text(getattr(self, field.name))] for field in fields(self)]
+        return html_table(rows, head=False)
+
+
+def _as_text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def certify(model: Any, X: Any, y: Any, sample_weight: Any = None, *, refit: bool = False) -> Certificate:

@@ -383,8 +383,14 @@ class MultilabelClassifier(MultilabelPredictor):
         )
 
     def _label_rates(self, fitted: dict[str, Any], problem: Problem) -> LabelRates | None:
-        """Labels these attributes predict on some training rows; None far from the optimum, or if it is of no use."""
-        if DECIDED_ELSEWHERE.get() or not fitted["certificate_"].relative_gap <= max(self.tol, NEAR):
+        """Labels these attributes predict on some training rows; None if the fit is far from its optimum, or not over.
+
+        It is not over where a subclass has a ``fit`` of its own, which may add what its predictions need, and where a
+        wrapper decides by the scores.
+        """
+        certificate = fitted.get("certificate_")
+        near = certificate is not None and certificate.relative_gap <= max(self.tol, NEAR)
+        if not near or DECIDED_ELSEWHERE.get() or type(self).fit is not MultilabelClassifier.fit:
             return None
         model = copy(self)  # an interrupt leaves the estimator itself as it was
         model._replace_fitted(fitted, problem.labels)

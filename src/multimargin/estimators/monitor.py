@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from multimargin import _core
 from multimargin._core import Status
+from multimargin._tables import html_table
 
 __all__ = ["Clock", "History", "Monitor", "Progress"]
 
@@ -34,6 +35,13 @@ class History:
     pass_: NDArray[np.int64]
     primal: NDArray[np.float64]
     dual: NDArray[np.float64]
+
+    def _repr_html_(self) -> str:
+        n = len(self.time)
+        rows = [["pass", "seconds", "primal", "dual"]]
+        for k in np.unique(np.linspace(0, n - 1, min(n, 10)).round().astype(int)).tolist():
+            rows.append([str(self.pass_[k]), f"{self.time[k]:.2f}", f"{self.primal[k]:.6g}", f"{self.dual[k]:.6g}"])
+        return html_table(rows, note=f"{len(rows) - 1} of {n} evaluations")
 
 
 @dataclass(frozen=True)

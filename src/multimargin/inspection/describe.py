@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from multimargin._tables import aligned
+from multimargin._tables import aligned, html_table
 from multimargin.errors import InputError
 from multimargin.inspection.dependence import LabelDependence, label_dependence
 from multimargin.labels import LabelMatrix, read_labels
@@ -140,9 +141,14 @@ class LabelDescription:
         )
 
     def __str__(self) -> str:
-        parts = [aligned(self._facts()), self._rarest(), self._strongest()]
+        parts = [aligned(rows) for rows in (self._facts(), self._rarest(), self._strongest()) if rows]
         parts += ["\n".join(f"- {warning}" for warning in self.warnings)]
         return "\n\n".join(part for part in parts if part)
+
+    def _repr_html_(self) -> str:
+        tables = [html_table(rows) for rows in (self._rarest(), self._strongest()) if rows]
+        minded = "".join(f"<li>{escape(warning)}</li>" for warning in self.warnings)
+        return html_table(self._facts(), head=False) + "".join(tables) + (f"<ul>{minded}</ul>" if minded else "")
 
     def _facts(self) -> list[list[str]]:
         pairs = self.dependence
@@ -168,22 +174,22 @@ class LabelDescription:
             facts.append(["complexity (TCS)", f"{self.complexity:.4g}"])
         return facts
 
-    def _rarest(self) -> str:
+    def _rarest(self) -> list[list[str]]:
         rarest = np.argsort(self.positives, kind="stable")[:SHOWN]
         rows = [["rarest labels", "positives", "imbalance", "SCUMBLE"]]
         for k in rarest.tolist():
             numbers = [f"{self.imbalance[k]:.4g}", f"{self.scumble_of_label[k]:.4f}"]
             rows.append([str(self.names[k]), f"{self.positives[k]:,}", *numbers])
-        return aligned(rows)
+        return rows
 
-    def _strongest(self) -> str:
+    def _strongest(self) -> list[list[str]]:
         pairs = self.dependence
         rows = [["strongest pairs", "together", "phi", "lift", "q"]]
         for k in np.flatnonzero(pairs.significant)[:SHOWN].tolist():
             first, second = self.names[pairs.columns[k]].tolist()
             numbers = [f"{pairs.phi[k]:.3f}", f"{pairs.lift[k]:.3g}", f"{pairs.q_value[k]:.2g}"]
             rows.append([f"{first}, {second}", f"{pairs.together[k]:,}", *numbers])
-        return aligned(rows) if len(rows) > 1 else ""
+        return rows if len(rows) > 1 else []
 
 
 def describe(Y: Any, X: Any = None, *, names: Sequence[Any] | NDArray[Any] | None = None) -> LabelDescription:

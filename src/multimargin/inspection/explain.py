@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from multimargin._tables import aligned
+from multimargin._tables import aligned, html_table
 from multimargin.errors import InputError
 from multimargin.estimators import CliqueClassifier, KernelM3L, SubmodularClassifier
 from multimargin.estimators.contract import LinearModel
@@ -98,6 +98,12 @@ class Explanation:
         return pd.DataFrame([*rows, ("remainder", None, self.remainder)], columns=["part", "name", "value"])
 
     def __str__(self) -> str:
+        return aligned(self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
+
+    def _rows(self) -> list[list[str]]:
         own = ["own evidence", f"{self.own:.4g}"]
         inputs = [["= baseline", f"{self.baseline:.4g}"]]
         inputs += _shown("feature", self.features) + _shown("training row", self.support)
@@ -111,7 +117,7 @@ class Explanation:
             rows += [["= own evidence", own[1]], *_shown("borrowed from", self.borrowed)]
         if self.threshold is not None:
             rows.append(["threshold", f"{self.threshold:.4g}"])
-        return aligned(rows)
+        return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +151,15 @@ class FeatureWeights:
         return pd.DataFrame({"feature": self.names, "weight": self.weights, "importance": self.importance})
 
     def __str__(self) -> str:
+        return aligned(self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
+
+    def _rows(self) -> list[list[str]]:
         rows = [[f"label {self.label!r}", "weight", self.measure]]
         numbers = zip(self.names.tolist(), self.weights, self.importance, strict=True)
-        return aligned(rows + [[str(name), f"{weight:.4g}", f"{size:.4g}"] for name, weight, size in numbers])
+        return rows + [[str(name), f"{weight:.4g}", f"{size:.4g}"] for name, weight, size in numbers]
 
 
 def explain(model: Any, x: Any, label: Any = None, *, background: Any = None) -> Explanation:

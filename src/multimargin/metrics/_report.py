@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multimargin._tables import aligned
+from multimargin._tables import aligned, html_table
 from multimargin.errors import InputError
 from multimargin.metrics._counts import count
 from multimargin.metrics._pairs import (
@@ -106,7 +105,8 @@ class Report:
         return f"Report({self.n_samples} rows, {self.n_labels} labels, {shown})"
 
     def _repr_html_(self) -> str:
-        return "".join(_html(rows) for rows in (self._label_rows(20), self._value_rows()))
+        values = self._value_rows()
+        return html_table(self._label_rows(20)) + html_table(values, head=len(values[0]) == 3)
 
     def _label_rows(self, max_labels: int | None) -> list[list[str]]:
         rows = [["label", *(key.replace("_", " ") for key in self.per_label)]]
@@ -235,13 +235,3 @@ def _cell(value: float | None, key: str = "") -> str:
     if key in COUNTS:
         return f"{value:.0f}" if float(value).is_integer() else f"{value:.2f}"
     return "-" if math.isnan(value) else f"{value:.4f}"
-
-
-def _html(rows: list[list[str]]) -> str:
-    body = "".join(
-        f"<tr><th style='text-align:left'>{escape(first)}</th>"
-        + "".join(f"<td style='text-align:right'>{escape(cell)}</td>" for cell in others)
-        + "</tr>"
-        for first, *others in rows
-    )
-    return f"<table>{body}</table>"

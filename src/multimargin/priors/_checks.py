@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from multimargin._tables import html_table
 from multimargin.errors import InputError
 
 __all__ = ["LowRankPrior", "check_prior"]
@@ -54,6 +55,12 @@ class LowRankPrior:
         """Return R as a dense matrix."""
         F = np.asarray(self.factor, dtype=np.float64)
         return F @ F.T + np.diag(np.broadcast_to(np.asarray(self.diagonal, dtype=np.float64), len(F)))
+
+    def _repr_html_(self) -> str:
+        n_labels, rank = np.shape(self.factor)
+        ends = [f"{end:.4g}" for end in (np.min(self.diagonal), np.max(self.diagonal))]
+        rows = [["labels", str(n_labels)], ["rank", str(rank)], ["diagonal", " to ".join(dict.fromkeys(ends))]]
+        return html_table(rows, head=False, note="R = diag(d) + F Fᵀ")
 
 
 def check_prior(

@@ -29,7 +29,7 @@ def make_problem(rng, n=24, d=4, n_labels=4):
 
 
 def solve(X, Y, atoms, C, solver, K=None, tol=1e-12):
-    problem = SeparationProblem(X, K, 0.0, sp.csr_array(Y == 1), None, np.full(len(Y), float(C)), atoms)
+    problem = SeparationProblem(X, K, 0.0, sp.csr_array(Y == 1), None, np.full((len(Y), 2), float(C)), atoms)
     limits = _core.Limits(tol=tol, max_iter=200_000, threads=1)
     found = solve_separation(problem, solver, limits)
     return found.D, found
@@ -443,12 +443,12 @@ def test_small_problems_are_handed_over_without_a_break(rng, monkeypatch, Estima
 
 def test_projection_is_the_nearest_point(rng):
     values, signs = rng.normal(size=(40, 9)), rng.integers(-1, 2, size=(40, 9)).astype(np.int8)
-    cost = rng.random(40) + 0.1
+    costs = rng.random((40, 2)) + 0.1
     found = values.copy()
-    _core.project_signed(found, signs, cost)
+    _core.project_signed(found, signs, costs)
     assert np.all(found * signs >= 0)
     assert not found[signs == 0].any()
-    for side in (1, -1):
+    for side, cost in zip((1, -1), costs.T, strict=True):
         part = np.where(signs == side, side * found, 0.0)
         assert np.all(part.sum(axis=1) <= cost * (1 + 1e-12))
         # no feasible direction to a vertex comes nearer

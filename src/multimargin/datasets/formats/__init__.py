@@ -11,6 +11,7 @@ from multimargin.datasets.dataset import Dataset
 from multimargin.datasets.formats.arff import read_arff
 from multimargin.datasets.formats.columns import Labels
 from multimargin.datasets.formats.npz import read_npz
+from multimargin.datasets.formats.records import read_json
 from multimargin.datasets.formats.source import FilePath, peek
 from multimargin.datasets.formats.sparse_text import read_libsvm, read_xmc
 from multimargin.datasets.formats.tables import read_csv, read_parquet
@@ -18,9 +19,11 @@ from multimargin.errors import FileFormatError, InputError
 
 __all__ = [
     "FORMATS",
+    "format_of",
     "read",
     "read_arff",
     "read_csv",
+    "read_json",
     "read_libsvm",
     "read_npz",
     "read_parquet",
@@ -47,6 +50,7 @@ FORMATS = {
     "csv": Format(read_csv, (".csv", ".tsv")),
     "parquet": Format(read_parquet, (".parquet", ".pq")),
     "npz": Format(read_npz, (".npz",)),
+    "json": Format(read_json, (".json", ".jsonl", ".ndjson")),
 }
 
 
@@ -65,16 +69,16 @@ def read(
     path : path
         The file. Any format may be gzipped.
     labels : path of a Mulan XML file, list of names, int or None, default=None
-        Which columns are labels (ARFF, CSV, Parquet), or the names of the labels (LIBSVM, XMC, npz). None
+        Which columns are labels (ARFF, CSV, Parquet, JSON), or the names of the labels (LIBSVM, XMC, npz). None
         suffices for MEKA ARFF, LIBSVM, XMC and npz.
     need_labels : bool, default=True
         Whether a file must have labels. False: one without the label columns, or without Y, is read as features only.
         In LIBSVM and XMC files any row may have no labels.
-    format : {"arff", "libsvm", "xmc", "csv", "parquet", "npz"} or None, default=None
+    format : {"arff", "libsvm", "xmc", "csv", "parquet", "npz", "json"} or None, default=None
         None: by the ending of the name, or by the content if the ending says nothing (.txt, .data).
     **options
         Options of the reader of that format: see :func:`read_arff`, :func:`read_libsvm`, :func:`read_xmc`,
-        :func:`read_csv`, :func:`read_parquet`, :func:`read_npz`.
+        :func:`read_csv`, :func:`read_parquet`, :func:`read_npz`, :func:`read_json`.
 
     Returns
     -------
@@ -100,10 +104,7 @@ def read(
     >>> datasets.read(folder / "test.txt", **train.options).X.shape
     (1, 4)
     """
-    name = _guess(path) if format is None else format
-    if name not in FORMATS:
-        msg = f"format must be one of {', '.join(FORMATS)}, got {format!r}"
-        raise InputError(msg)
+    name = format_of(path, format)
     known = FORMATS[name].options()
     unknown = [option for option in options if option not in known]
     if unknown:
@@ -112,6 +113,16 @@ def read(
     if "need_labels" in known:
         options["need_labels"] = need_labels
     return FORMATS[name].read(path, labels=labels, **options)
+
+
+def format_of(path: FilePath, format: str | None = None) -> str:
+    """Return the name of the format of a file: the one given, or what its name or else its content says."""
+    if format is None:
+        return _guess(path)
+    if format not in FORMATS:
+        msg = f"format must be one of {', '.join(FORMATS)}, got {format!r}"
+        raise InputError(msg)
+    return format
 
 
 def _guess(path: FilePath) -> str:
@@ -128,6 +139,8 @@ def _guess(path: FilePath) -> str:
     line = next((part for part in start.split(b"\n") if part.strip() and part.lstrip()[:1] not in b"#%"), b"")
     if line.lstrip().startswith(b"@"):
         return "arff"
+    if line.lstrip()[:1] in (b"{", b"["):
+        return "json"
     if re.fullmatch(rb"\s*\d+\s+\d+\s+\d+\s*", line):
         return "xmc"
     if re.match(rb"\s*(\d+(,\d+)*)?(\s*$|\s+\d+:)|\s*\d+:", line):

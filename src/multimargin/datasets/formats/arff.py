@@ -5,31 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from multimargin import _core
-from multimargin.datasets.dataset import Dataset, Matrix, label_matrix, make_dataset
+from multimargin.datasets.dataset import Dataset, Matrix, label_matrix
 from multimargin.datasets.formats.columns import (
     Labels,
     Roles,
     assign_roles,
     check_features,
     check_missing,
+    column_dataset,
     labels_there,
     names_of_labels,
+    positions,
 )
 from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, decoded, naming, read_text
 from multimargin.errors import FileFormatError
 
-__all__ = ["read_arff"]
+__all__ = ["read_arff", "table_dataset"]
 
 Floats = npt.NDArray[np.float64]
 Csr = tuple[Floats, npt.NDArray[np.int32], npt.NDArray[np.int64]]
 LabelRows = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
+FoundRows = tuple[Floats | Csr, LabelRows, LabelRows, list[bytes]]
+"""Features, labels, unknown labels and texts, as the native readers return them."""
 
 _MEKA_COUNT = re.compile(r"(?<!\S)-C\s+(-?\d{1,18})(?!\S)")
 
@@ -41,6 +44,7 @@ def read_arff(
     need_labels: bool = True,
     ignore: Sequence[str] = (),
     missing: str = "error",
+    text: str | None = None,
     n_features: int | None = None,
     feature_names: Sequence[str] | None = None,
     dtype: npt.DTypeLike = np.float64,
@@ -60,7 +64,9 @@ def read_arff(
     ignore : list of str, default=()
         Attributes to leave out, such as identifiers.
     missing : {"error", "nan"}, default="error"
-        What to do with ``?`` among the features. A missing label is always an error.
+        What to do with ``?`` among the features. A ``?`` for a label is an unknown label: NaN in Y.
+    text : str or None, default=None
+        The attribute whose texts are X; all others that are no labels are left out.
     n_features : int or None, default=None
         The number of columns that X must have.
     feature_names : list of str or None, default=None
@@ -97,19 +103,21 @@ def read_arff(
     missing_as_nan = check_missing(missing)
     most = allowed_bytes(max_bytes)
     given = None if labels is None else names_of_labels(labels, most)
-    text = read_text(path, most)
-    with naming(path, text):
-        header = _core.arff_header(text, most)
+    content = read_text(path, most)
+    with naming(path, content):
+        header = _core.arff_header(content, most)
         names = [decoded(name) for name, *_ in header.attributes]
         stated = _meka_count(path, header, need_labels) if given is None else given
-        roles = assign_roles(path, names, labels_there(stated, names, need_labels), ignore)
+        there = labels_there(stated, names, need_labels)
+        roles = assign_roles(path, names, there, ignore, text, feature_names)
         column_of, columns, n_one_hot = _feature_columns(path, header, names, roles, most)
-        check_features(path, columns, n_features, feature_names)
+        check_features(path, columns, n_features, feature_names, roles)
         dense = not header.sparse and 2 * n_one_hot <= len(columns)
-        label_of = _label_of(names, roles)
-        X, Y = _core.arff_rows(text, header, label_of, column_of, len(columns), dense, missing_as_nan, most)
-        label_names = [names[k] for k in roles.labels]
-        return table_dataset(path, X, Y, label_names, columns, dtype, ignore=tuple(ignore), missing=missing)
+        label_of = positions(len(names), roles.labels)
+        rows = _core.arff_rows(
+            content, header, label_of, column_of, len(columns), dense, missing_as_nan, most, roles.text
+        )
+        return table_dataset(path, rows, names, roles, columns, dtype, missing)
 
 
 def _meka_count(path: FilePath, header: _core.Header, need_labels: bool) -> int | list[str]:
@@ -122,12 +130,6 @@ def _meka_count(path: FilePath, header: _core.Header, need_labels: bool) -> int 
         msg = f"{path}: expected -C and the number of labels in the relation name, found none; pass {remedy}"
         raise FileFormatError(msg)
     return int(found[1])
-
-
-def _label_of(names: list[str], roles: Roles) -> npt.NDArray[np.int32]:
-    label_of = np.full(len(names), -1, dtype=np.int32)
-    label_of[roles.labels] = np.arange(len(roles.labels))
-    return label_of
 
 
 def _feature_columns(
@@ -145,7 +147,7 @@ def _feature_columns(
         if kind == _core.Kind.other:
             msg = (
                 f"{path}:{line}: expected a numeric or nominal attribute, {names[k]!r} is of another type; "
-                f"leave it out with ignore=[{names[k]!r}]"
+                f"leave it out with ignore=[{names[k]!r}], or read it as the texts of the rows with text={names[k]!r}"
             )
             raise FileFormatError(msg)
         name_bytes += len(names[k]) * max(len(categories), 1)
@@ -164,27 +166,22 @@ def _feature_columns(
 
 def table_dataset(
     path: FilePath,
-    X: Floats | Csr,
-    Y: LabelRows,
-    label_names: list[str],
+    found: FoundRows,
+    names: list[str],
+    roles: Roles,
     feature_names: list[str],
     dtype: npt.DTypeLike,
-    **options: Any,
+    missing: str,
 ) -> Dataset:
     """Return the rows that the native reader found as a Dataset."""
-    label_columns, offsets = Y
-    n_samples = len(offsets) - 1
+    X, labels, unknown, texts = found
+    n_samples = len(labels[1]) - 1
     if n_samples == 0:
         msg = f"{path}: expected rows after the header, found none; is the file complete?"
         raise FileFormatError(msg)
     shape = (n_samples, len(feature_names))
     matrix: Matrix = csr_matrix(X, shape=shape) if isinstance(X, tuple) else X.reshape(shape)
-    return make_dataset(
-        path,
-        matrix,
-        label_matrix(label_columns, offsets, len(label_names)),
-        label_names,
-        feature_names,
-        dtype,
-        {"labels": tuple(label_names), "feature_names": tuple(feature_names)} | options,
-    )
+    if roles.text >= 0:
+        matrix = np.array([decoded(item) for item in texts], dtype=object)
+    Y = label_matrix(*labels, len(roles.labels), unknown)
+    return column_dataset(path, matrix, Y, names, roles, feature_names, dtype, missing)

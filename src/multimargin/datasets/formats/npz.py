@@ -41,9 +41,9 @@ def read_npz(
 
     Keys: ``X`` and ``Y``, each either a two-dimensional array or the three arrays of a CSR matrix,
     ``X_data``, ``X_indices`` and ``X_indptr``, with its shape in ``X_shape`` (or in ``shape`` for X;
-    without one, the number of columns is the largest index plus one). ``label_names`` and ``feature_names``
-    are optional. With ``split="train"`` the matrices are ``X_train`` and ``Y_train``, or ``X_train_data``
-    and so on.
+    without one, the number of columns is the largest index plus one). NaN in Y is an unknown label.
+    ``label_names`` and ``feature_names`` are optional. With ``split="train"`` the matrices are ``X_train`` and
+    ``Y_train``, or ``X_train_data`` and so on.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def read_npz(
         return make_dataset(
             path,
             X,
-            csr_matrix(Y, dtype=LABEL_DTYPE),
+            csr_matrix(Y, dtype=np.float64 if _is_nan(_marks(Y)).any() else LABEL_DTYPE),
             names,
             _names(path, arrays, "feature_names", X.shape[1]),
             dtype,
@@ -198,11 +198,20 @@ def _check(path: FilePath, X: Matrix, Y: Matrix, missing_as_nan: bool) -> None:
             'pass missing="nan" to keep NaN'
         )
         raise FileFormatError(msg)
-    marks = Y.data if isinstance(Y, csr_matrix) else Y
-    if not np.isin(marks, (0, 1)).all():
-        strange = marks[~np.isin(marks, (0, 1))][0]
-        msg = f"{path}: Y must hold 0 and 1 only, found {strange}"
+    marks = _marks(Y)
+    wrong_marks = ~(np.isin(marks, (0, 1)) | _is_nan(marks))
+    if wrong_marks.any():
+        msg = f"{path}: Y must hold 0 and 1, or NaN for unknown labels, found {marks[wrong_marks][0]}"
         raise FileFormatError(msg)
+
+
+def _marks(Y: Matrix) -> npt.NDArray[Any]:
+    marks: npt.NDArray[Any] = Y.data if isinstance(Y, csr_matrix) else Y
+    return marks
+
+
+def _is_nan(marks: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    return np.isnan(marks) if marks.dtype.kind == "f" else np.zeros(marks.shape, dtype=bool)
 
 
 def _names(path: FilePath, arrays: _Arrays, key: str, count: int) -> list[str] | None:

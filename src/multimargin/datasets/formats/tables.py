@@ -10,20 +10,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
 
 from multimargin import _core
-from multimargin.datasets.dataset import LABEL_DTYPE, Dataset, make_dataset
+from multimargin.datasets.dataset import Dataset
 from multimargin.datasets.formats.arff import table_dataset
 from multimargin.datasets.formats.columns import (
     Labels,
     assign_roles,
     check_features,
     check_missing,
-    labels_there,
+    column_dataset,
     names_of_labels,
+    positions,
     shortened,
+    stated_labels,
 )
+from multimargin.datasets.formats.label_cells import label_answers, label_lists, stacked_answers
 from multimargin.datasets.formats.source import (
     FilePath,
     allowed_bytes,
@@ -46,6 +48,7 @@ def read_csv(
     need_labels: bool = True,
     ignore: Sequence[str] = (),
     missing: str = "error",
+    text: str | None = None,
     delimiter: str | None = None,
     n_features: int | None = None,
     feature_names: Sequence[str] | None = None,
@@ -57,7 +60,9 @@ def read_csv(
     Parameters
     ----------
     path : path
-        The file. Cells are numbers or true/false; label cells are 0 or 1, or true/false.
+        The file. Cells are numbers or true/false; label cells are 0 or 1, true/false, yes/no or Y/N, or empty where the
+        label is unknown. Where columns are not separated by commas, numbers may have a decimal comma. A first column
+        without a name, as pandas writes its index, is left out, with a warning.
     labels : list of names, path of a Mulan XML file or int
         Which columns are labels. A count means the first columns, a negative one the last. An empty list
         reads features only.
@@ -66,8 +71,10 @@ def read_csv(
     ignore : list of str, default=()
         Columns to leave out, such as identifiers; they may hold any text.
     missing : {"error", "nan"}, default="error"
-        What to do with empty cells, ``?``, ``NA`` and ``nan`` among the features. A missing label is always
-        an error.
+        What to do with empty cells, ``?``, ``NA`` and ``nan`` among the features. Among the labels they are unknown
+        labels: NaN in Y.
+    text : str or None, default=None
+        The column whose texts are X; all others that are no labels are left out.
     delimiter : str or None, default=None
         One character. None: the one of comma, semicolon and tab that occurs most in the first line.
     n_features : int or None, default=None
@@ -83,7 +90,7 @@ def read_csv(
     Returns
     -------
     Dataset
-        X is dense.
+        X is dense, or an array of texts.
 
     Examples
     --------
@@ -94,6 +101,12 @@ def read_csv(
     >>> data = read_csv(path, labels=["sea", "sun"], ignore=["id"])
     >>> data.feature_names, data.X.tolist(), data.Y.toarray().tolist()
     (('blue',), [[0.9], [0.4]], [[1, 0], [1, 1]])
+
+    Labels that are not known:
+
+    >>> _ = path.write_text("blue,sea,sun\n0.9,yes,\n0.4,no,yes\n")
+    >>> read_csv(path, labels=["sea", "sun"]).Y.toarray().tolist()
+    [[1.0, nan], [0.0, 1.0]]
     """
     missing_as_nan = check_missing(missing)
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\n\r"'):
@@ -101,27 +114,18 @@ def read_csv(
         raise InputError(msg)
     most = allowed_bytes(max_bytes)
     given = None if labels is None else names_of_labels(labels, most)
-    text = read_text(path, most)
-    with naming(path, text):
-        header = _core.csv_header(text, delimiter or "\0", most)
+    content = read_text(path, most)
+    with naming(path, content):
+        header = _core.csv_header(content, delimiter or "\0", most)
         names = [decoded(name) for name, *_ in header.attributes]
-        roles = assign_roles(path, names, _stated(path, given, names, need_labels), ignore)
-        check_features(path, [names[k] for k in roles.features], n_features, feature_names)
-        label_of = np.full(len(names), -1, dtype=np.int32)
-        label_of[roles.labels] = np.arange(len(roles.labels))
-        column_of = np.full(len(names), -1, dtype=np.int32)
-        column_of[roles.features] = np.arange(len(roles.features))
-        X, Y = _core.csv_rows(text, header, label_of, column_of, len(roles.features), True, missing_as_nan, most)
-        return table_dataset(
-            path,
-            X,
-            Y,
-            [names[k] for k in roles.labels],
-            [names[k] for k in roles.features],
-            dtype,
-            ignore=tuple(ignore),
-            missing=missing,
+        roles = assign_roles(path, names, stated_labels(path, given, names, need_labels), ignore, text, feature_names)
+        columns = [names[k] for k in roles.features]
+        check_features(path, columns, n_features, feature_names, roles)
+        label_of, column_of = positions(len(names), roles.labels), positions(len(names), roles.features)
+        rows = _core.csv_rows(
+            content, header, label_of, column_of, len(columns), True, missing_as_nan, most, roles.text
         )
+        return table_dataset(path, rows, names, roles, columns, dtype, missing)
 
 
 def read_parquet(
@@ -131,6 +135,8 @@ def read_parquet(
     need_labels: bool = True,
     ignore: Sequence[str] = (),
     missing: str = "error",
+    text: str | None = None,
+    label_names: Sequence[str] | None = None,
     n_features: int | None = None,
     feature_names: Sequence[str] | None = None,
     dtype: npt.DTypeLike = np.float64,
@@ -141,16 +147,19 @@ def read_parquet(
     Parameters
     ----------
     path : path
-        The file. Feature columns are numbers or booleans; label columns hold 0 and 1, or booleans.
-    labels, need_labels, ignore, n_features, feature_names, dtype, max_bytes
+        The file. Feature columns are numbers or booleans; label columns hold 0 and 1, booleans, or "yes" and "no", and
+        null or NaN where the label is unknown. One label column alone may hold lists of labels.
+    labels, need_labels, ignore, text, n_features, feature_names, dtype, max_bytes
         As in :func:`read_csv`.
     missing : {"error", "nan"}, default="error"
-        What to do with nulls and NaN among the features. A missing label is always an error.
+        What to do with nulls and NaN among the features.
+    label_names : list of str or None, default=None
+        Of a column of lists: the labels there may be. None: those that occur, sorted.
 
     Returns
     -------
     Dataset
-        X is dense.
+        X is dense, or an array of texts.
     """
     missing_as_nan = check_missing(missing)
     most = allowed_bytes(max_bytes)
@@ -161,49 +170,26 @@ def read_parquet(
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         msg = f"{path}: expected different names for all columns, found {shortened(twice)} twice; rename one"
         raise FileFormatError(msg)
-    roles = assign_roles(path, names, _stated(path, given, names, need_labels), ignore)
-    label_names, columns = [names[k] for k in roles.labels], [names[k] for k in roles.features]
-    check_features(path, columns, n_features, feature_names)
-    needed = 8 * file.metadata.num_rows * (len(columns) + len(label_names))
+    roles = assign_roles(path, names, stated_labels(path, given, names, need_labels), ignore, text, feature_names)
+    at, columns = [names[k] for k in roles.labels], [names[k] for k in roles.features]
+    check_features(path, columns, n_features, feature_names, roles)
+    needed = 8 * file.metadata.num_rows * (len(columns) + len(at))
     check_size(path, "a table", needed, most)
     with fitting(path, lambda: needed):
-        table = _parquet_table(path, file, [*columns, *label_names])
+        table = _parquet_table(path, file, columns, at, text)
         X = np.empty((table.num_rows, len(columns)), dtype=dtype)
         for j, name in enumerate(columns):
             X[:, j] = _parquet_column(path, name, table.column(name), missing_as_nan, X.dtype)
-        Y = np.empty((table.num_rows, len(label_names)), dtype=bool)
-        for j, name in enumerate(label_names):
-            column = _parquet_column(path, name, table.column(name), False, np.dtype(np.float64))
-            wrong = np.flatnonzero((column != 0) & (column != 1))
-            if wrong.size:
-                row = wrong[0]
-                msg = f"{path}: expected 0 or 1 in label column {name!r}, found {column[row]:g} in row {row + 1}"
-                raise FileFormatError(msg)
-            Y[:, j] = column
-        return make_dataset(
-            path,
-            X,
-            csr_matrix(Y, dtype=LABEL_DTYPE),
-            label_names,
-            columns,
-            dtype,
-            {
-                "labels": tuple(label_names),
-                "feature_names": tuple(columns),
-                "ignore": tuple(ignore),
-                "missing": missing,
-            },
-        )
-
-
-def _stated(path: FilePath, labels: list[str] | int | None, names: list[str], need_labels: bool) -> list[str] | int:
-    if labels is None and need_labels:
-        msg = (
-            f"{path}: expected labels=[...] to say which columns are labels, found none; "
-            f"the columns are {shortened(names)}"
-        )
-        raise InputError(msg)
-    return labels_there(labels or [], names, need_labels)
+        if text is not None:
+            X = np.array([item or "" for item in _parquet_cells(path, table.column(text))], dtype=object)
+        cells = [_parquet_cells(path, table.column(name)) for name in at]
+        if len(at) == 1 and _is_list(table.schema.field(at[0]).type):
+            Y, found = label_lists(path, at[0], cells[0], label_names)
+            more = {"label_names": tuple(found)}
+            return column_dataset(path, X, Y, names, roles, columns, dtype, missing, **more)
+        answers = [label_answers(path, name, column) for name, column in zip(at, cells, strict=True)]
+        Y = stacked_answers(table.num_rows, answers)
+        return column_dataset(path, X, Y, names, roles, columns, dtype, missing)
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -237,18 +223,40 @@ def _parquet_file(path: FilePath, max_bytes: int) -> Any:
         return file
 
 
-def _parquet_table(path: FilePath, file: Any, columns: list[str]) -> Any:
+def _is_list(kind: Any) -> bool:
+    test = _pyarrow()[0].types
+    return bool(test.is_list(kind) or test.is_large_list(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    test = _pyarrow()[0].types
+    if test.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(test.is_string(kind) or test.is_large_string(kind))
+
+
+def _is_numeric(kind: Any) -> bool:
+    test = _pyarrow()[0].types
+    return bool(test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind))
+
+
+def _parquet_table(path: FilePath, file: Any, columns: list[str], labels: list[str], text: str | None) -> Any:
     """Read the columns asked for, after a look at their types."""
-    pyarrow, _ = _pyarrow()
-    test = pyarrow.types
-    for name in columns:
-        kind = file.schema_arrow.field(name).type
-        if not (test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)):
-            msg = (
-                f"{path}: expected numbers in column {name!r}, found the type {kind}; "
-                f"encode it, or leave it out with ignore=[{name!r}]"
-            )
-            raise FileFormatError(msg)
+    texts = [] if text is None else [text]
+    for names, expected, fits in (
+        (columns, "numbers", _is_numeric),
+        (labels, "0 and 1 or lists of labels", lambda kind: _is_numeric(kind) or _is_text(kind) or _is_list(kind)),
+        (texts, "texts", _is_text),
+    ):
+        for name in names:
+            kind = file.schema_arrow.field(name).type
+            if not fits(kind):
+                msg = (
+                    f"{path}: expected {expected} in column {name!r}, found the type {kind}; "
+                    f"encode it, or leave it out with ignore=[{name!r}]"
+                )
+                raise FileFormatError(msg)
+    columns = [*columns, *labels, *texts]
     with _undamaged(path):
         table = file.read(columns=columns)
     if table.num_rows == 0:
@@ -258,6 +266,15 @@ def _parquet_table(path: FilePath, file: Any, columns: list[str]) -> Any:
         msg = f"{path}: expected {file.metadata.num_rows} rows as the file states, found {table.num_rows}"
         raise FileFormatError(msg)
     return table
+
+
+def _parquet_cells(path: FilePath, column: Any) -> list[Any]:
+    """Return cells as objects of Python."""
+    pyarrow, _ = _pyarrow()
+    if pyarrow.types.is_decimal(column.type):
+        column = column.cast(pyarrow.float64(), safe=False)
+    with _undamaged(path):
+        return list(column.to_pylist())
 
 
 def _parquet_column(

@@ -76,7 +76,8 @@ class CliqueClassifier(MultilabelClassifier):
         F(x_i, y_i) \bigr],
 
     where u and v_c are the weights of the states of the labels and of clique c (W is a rotation of them),
-    :math:`\Delta` counts the wrong labels, :math:`s_i` is the ``sample_weight``, and
+    :math:`\Delta` counts the wrong labels, with the ``class_weight`` if there is one, :math:`s_i` is the
+    ``sample_weight``, and
 
     .. math:: \|a\|_r^2 = \min \Bigl\{ \sum_c a_c^2 / \eta_c : 0 \le \eta_c \le 1,\ \sum_c \eta_c \le r \Bigr\}
 
@@ -118,6 +119,11 @@ class CliqueClassifier(MultilabelClassifier):
         :math:`\mu`; it gives probabilities. The graph is learned with the hinge loss all the same.
     temperature : float, default=1.0
         :math:`\mu` of the softmax margin.
+    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
+        What a wrong label counts in :math:`\Delta`: with ``{0: a, 1: b}`` a label predicted though absent counts a, a
+        missed one b; the other forms as in :class:`LinearM3L`. The score of the truth must be ahead by as much; an
+        error itself costs what it is behind, whatever its class, so that a weight of 2 is not two rows, and rare labels
+        that cannot be told for sure may stay unpredicted. Inference is as exact as without weights.
     inference : {"auto", "elimination", "exhaustive", "mplp", "branch-and-bound"}, default="auto"
         How labellings are maximised. ``"auto"`` is exact wherever the graph allows it, component by component.
     treewidth_limit : int, default=12
@@ -190,7 +196,7 @@ class CliqueClassifier(MultilabelClassifier):
 
     _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in MultilabelClassifier._parameter_constraints.items() if k != "class_weight"},
+        **MultilabelClassifier._parameter_constraints,
         "graph": [StrOptions({"learned", "chow-liu", "full"}), list, tuple, None],
         "budget": [Interval(Integral, 1, None, closed="left")],
         "max_cliques": [Interval(Integral, 0, None, closed="left"), None],
@@ -232,6 +238,7 @@ class CliqueClassifier(MultilabelClassifier):
         prune: float = 0.05,
         loss: str = "hinge",
         temperature: float = 1.0,
+        class_weight: Any = None,
         inference: str = "auto",
         treewidth_limit: int = 12,
         fit_intercept: bool = True,
@@ -257,6 +264,7 @@ class CliqueClassifier(MultilabelClassifier):
         self.prune = prune
         self.loss = loss
         self.temperature = temperature
+        self.class_weight = class_weight
         self.inference = inference
         self.treewidth_limit = treewidth_limit
         self.fit_intercept = fit_intercept

@@ -42,6 +42,12 @@ class CliqueData:
         return self.problem.costs.row
 
     @property
+    def largest_loss(self) -> float:
+        """Loss of the worst labelling of a row that costs 1, at most."""
+        costs = self.problem.costs
+        return float(np.maximum(costs.positive, costs.negative).sum())
+
+    @property
     def threads(self) -> int:
         """Threads to use."""
         return self.problem.n_jobs
@@ -55,6 +61,11 @@ class CliqueData:
     def usable(self) -> NDArray[np.int64]:
         """Labels that are not left out."""
         return np.flatnonzero(~self.problem.constant)
+
+    def weights(self, signs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Cost of a mistake at labels present (signs above 0) and absent, where the row costs 1."""
+        costs = self.problem.costs
+        return np.where(signs > 0, costs.positive, costs.negative)
 
     def signs(self, rows: slice) -> NDArray[np.float64]:
         """1 for the labels present in a row, -1 for those absent, 0 for those unknown or left out."""
@@ -92,11 +103,12 @@ class AugmentedRows:
         self.cost = data.cost[rows]
         self.X = data.X[rows].astype(np.float64, copy=False)
         self.bias = data.bias
-        self.chi = characters(data.signs(rows), subsets)
+        signs = data.signs(rows)
+        self.chi = characters(signs, subsets)
         self.known = np.abs(self.chi)
-        self.lost = 0.5 * self.chi[:, : data.n_labels]
+        self.lost = 0.5 * data.weights(signs) * signs
         self.half_loss = np.abs(self.lost).sum(axis=1)
-        self.free = data.n_labels - 2.0 * self.half_loss
+        self.free = (signs == 0).sum(axis=1)
 
     def scores(
         self, coef: NDArray[np.float64], intercept: NDArray[np.float64]

@@ -103,7 +103,7 @@ class _TwoWays:
         self.certifier = CliqueCertifier(solver.data, solver.budget)
         self.height = 1.0 / start.weights.shape[1]
         self.short = solver.cutter.cut(self.height)
-        self.gap = solver.data.n_labels * float(solver.data.cost.sum())
+        self.gap = solver.data.largest_loss * float(solver.data.cost.sum())
         """Of weights and dual variables 0, at first."""
 
     def solve(self) -> Solution:

@@ -60,6 +60,7 @@ def clique_scores(
     graph = CliqueGraph(data.n_labels, tuple(cliques))
     squares = np.empty(len(graph.subsets))
     expected_loss = 0.0
+    positive, negative = data.problem.costs.positive, data.problem.costs.negative
     rows = residuals.rows
     X = data.X if len(rows) == data.X.shape[0] else data.X[rows]
     width = max(1, PANEL_BYTES // (8 * max(len(rows), 1)))
@@ -67,8 +68,10 @@ def clique_scores(
         chosen = slice(start, min(start + width, len(squares)))
         R = residuals.panel(graph.subsets[chosen])
         squares[chosen] = _squared_norms(X, R) + (data.bias * R.sum(axis=0, dtype=np.float64)) ** 2
-        single = R[:, : max(data.n_labels - start, 0)]
-        expected_loss += 0.5 * float(np.abs(single).sum(dtype=np.float64))  # a residual has the sign of the truth
+        labels = slice(start, min(chosen.stop, data.n_labels))
+        single = R[:, : max(labels.stop - start, 0)]  # a residual has the sign of the truth
+        weight = np.where(single > 0, positive[labels], negative[labels])
+        expected_loss += 0.5 * float((weight * np.abs(single)).sum(dtype=np.float64))
     return graph.scores(squares), 0.5 * float(squares[: data.n_labels].sum()), expected_loss
 
 

@@ -89,7 +89,9 @@ def _admm(problem: SeparationProblem, limits: _core.Limits, start: Start | None)
 
     def evaluate(z: NDArray[np.float64], w: NDArray[np.float64]) -> None:
         for model in (run(hat, w), z):
-            best.offer_model(float(0.5 * np.sum(H * model**2) + cost @ losses(run(back, H * model), signs)), model)
+            best.offer_model(
+                float(0.5 * np.sum(H * model**2) + np.sum(cost * losses(run(back, H * model), signs))), model
+            )
         gain, quadratic = float(np.sum(linear * w)), float(np.sum(H * run(hat, w) ** 2))
         factor = min(1.0, gain / quadratic) if quadratic > 0 else 1.0  # the best multiple of w
         best.offer_dual(factor * gain - 0.5 * factor**2 * quadratic, factor, w)

@@ -84,7 +84,8 @@ class Objective:
         with np.errstate(invalid="ignore"):
             losses = [np.maximum(0.0, 1.0 - factor * side) for side in (self.above, self.below)]
         sides = (np.where(np.isposinf(m), 0.0, loss) for m, loss in zip((self.above, self.below), losses, strict=True))
-        return 0.5 * factor**2 * self.norm + sum(float(self.cost @ loss) for loss in sides)
+        paid = sum(float(cost @ loss) for cost, loss in zip(self.cost.T, sides, strict=True))
+        return 0.5 * factor**2 * self.norm + paid
 
     def best_multiple(self) -> float:
         """Return the factor in [0, 1] with the least objective, which is convex in it."""
@@ -169,7 +170,7 @@ class SeparationCertifier:
         return _Terms(first + used, self._combined(rows) if small else None, rows, self)
 
     def feasible(self, D: sp.csr_array) -> sp.csr_array:
-        """Dual variables without those of sets that have no part in their row, and no row's sums above its cost."""
+        """Dual variables without those of sets that have no part in their row, and no side's sum above its cost."""
         columns = sp.csc_array(D, dtype=np.float64, copy=True)
         for block in self._blocks_of(np.flatnonzero(np.diff(columns.indptr))):
             within, without = self._sides(block)
@@ -180,11 +181,11 @@ class SeparationCertifier:
                 columns.data[part] = np.where(fits, values, 0.0)
         D = sp.csr_array(columns)
         row = np.repeat(np.arange(D.shape[0]), np.diff(D.indptr))
-        for side in (1.0, -1.0):
+        for side, cost in zip((1.0, -1.0), self.problem.cost.T, strict=True):
             weight = np.maximum(side * D.data, 0.0)
             sums = np.bincount(row, weights=weight, minlength=D.shape[0])
-            over = sums > self.problem.cost
-            factor = np.where(over, self.problem.cost / np.where(over, sums, 1.0), 1.0)
+            over = sums > cost
+            factor = np.where(over, cost / np.where(over, sums, 1.0), 1.0)
             D.data = np.where(side * D.data > 0, D.data * factor[row], D.data)
         return D
 

@@ -25,12 +25,12 @@ class CalibratedSeparationClassifier(SeparationModel):
     .. math::
 
         \tfrac12 \Big(|u|^2 + \sum_l |w_l|^2\Big)
-        + \sum_i c_i \Big[\max\big(0, \max_{l \in y_i} 1 + (u - w_l)^\top x_i\big)
-        + \max\big(0, \max_{l \notin y_i} 1 + (w_l - u)^\top x_i\big)\Big]
+        + \sum_i c_i \Big[b_i \max\big(0, \max_{l \in y_i} 1 + (u - w_l)^\top x_i\big)
+        + a_i \max\big(0, \max_{l \notin y_i} 1 + (w_l - u)^\top x_i\big)\Big]
 
-    where :math:`c_i = C \cdot \text{weight}_i`. A row pays for its worst present and its worst absent label, not for
-    every wrong cell as in :class:`LinearM3L`. A label is predicted where its score is above the reference. At the
-    optimum :math:`u = -\sum_l w_l`.
+    where :math:`c_i = C \cdot \text{weight}_i`, and :math:`a_i = b_i = 1` without ``class_weight``. A row pays for its
+    worst present and its worst absent label, not for every wrong cell as in :class:`LinearM3L`. A label is predicted
+    where its score is above the reference. At the optimum :math:`u = -\sum_l w_l`.
 
     An unknown label (NaN) is neither among the present nor among the absent ones of its row.
 
@@ -48,7 +48,7 @@ class CalibratedSeparationClassifier(SeparationModel):
     -----
     A pass of ``"rows"`` costs a multiply-add per entry of X and label that is near its margin; every few passes, one
     per entry of X and label. There is no 1/n in front of the loss: with twice the rows, half the C gives the same
-    model. Weights of single cells and ``class_weight`` have no meaning here, since a row pays for its worst label only.
+    model. Weights of single cells are refused, since a row pays for its worst label only.
 
     References
     ----------
@@ -71,6 +71,7 @@ class CalibratedSeparationClassifier(SeparationModel):
         self,
         C: float = 1.0,
         *,
+        class_weight: Any = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -89,6 +90,7 @@ class CalibratedSeparationClassifier(SeparationModel):
         callback: Any = None,
     ):
         self.C = C
+        self.class_weight = class_weight
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -120,12 +122,12 @@ class OutputKernelClassifier(SeparationModel):
     .. math::
 
         \tfrac12 (|W|^2 + |u|^2)
-        + \sum_i c_i \Big[\max\big(0, \max_{s_j \subseteq y_i} 1 + u^\top x_i - f_j(x_i) / a_j\big)
-        + \max\big(0, \max_{s_j \subseteq \bar y_i} 1 + f_j(x_i) / a_j - u^\top x_i\big)\Big]
+        + \sum_i c_i \Big[b_i \max\big(0, \max_{s_j \subseteq y_i} 1 + u^\top x_i - f_j(x_i) / a_j\big)
+        + \bar b_i \max\big(0, \max_{s_j \subseteq \bar y_i} 1 + f_j(x_i) / a_j - u^\top x_i\big)\Big]
 
-    where :math:`\bar y_i` are the labels row i lacks and :math:`c_i = C \cdot \text{weight}_i`. Labels that occur, or
-    are absent, together so share strength. With the linear label kernel this is
-    :class:`CalibratedSeparationClassifier`.
+    where :math:`\bar y_i` are the labels row i lacks, :math:`c_i = C \cdot \text{weight}_i`, and
+    :math:`b_i = \bar b_i = 1` without ``class_weight``. Labels that occur, or are absent, together so share strength.
+    With the linear label kernel this is :class:`CalibratedSeparationClassifier`.
 
     Parameters
     ----------
@@ -194,6 +196,7 @@ class OutputKernelClassifier(SeparationModel):
         label_degree: int = 2,
         label_weights: Any = None,
         decision: str = "consistent",
+        class_weight: Any = None,
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -216,6 +219,7 @@ class OutputKernelClassifier(SeparationModel):
         self.label_degree = label_degree
         self.label_weights = label_weights
         self.decision = decision
+        self.class_weight = class_weight
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -56,11 +56,11 @@ def solve_interior(problem: SeparationProblem, limits: _core.Limits) -> Proposal
 class _Sides(InteriorSystem):
     def __init__(self, Z: Array, V: Array, S: NDArray[np.int8], cost: Array, c: float):
         super().__init__(Z, V, S, c)
-        self.cost = cost
+        self.cost = np.where(cost > 0, cost, 1.0)  # sides that cost nothing have no atoms
         self.sides = (S > 0, S < 0)
 
     def shares(self) -> Array:
-        return np.asarray(self.cost[:, None] / (self.sums(np.ones(self.S.shape)) + 1.0))
+        return np.asarray(self.cost / (self.sums(np.ones(self.S.shape)) + 1.0))
 
     def spread(self, groups: Array) -> Array:
         above, below = (np.where(side, groups[:, k, None], 0.0) for k, side in enumerate(self.sides))
@@ -78,4 +78,4 @@ class _Sides(InteriorSystem):
         return np.asarray(T)
 
     def loss(self, U: Array) -> float:
-        return float(self.cost @ losses(U, self.S))
+        return float(np.sum(self.cost * losses(U, self.S)))

@@ -34,6 +34,8 @@ from multimargin.estimators.separation.problem import (
     Start,
     check_finite_kernel,
     known_labels,
+    labels_lacked,
+    side_costs,
 )
 from multimargin.estimators.separation.solvers import second_solver, solve_separation
 from multimargin.fitted_rules import LARGEST, Rule, array_of, count, number
@@ -69,7 +71,9 @@ class _Part:
     @classmethod
     def nothing(cls, problem: Problem) -> _Part:
         none = np.zeros(0, dtype=np.intp)
-        empty = SeparationProblem(problem.X[:0], None, 0.0, sp.csr_array((0, 0)), None, np.zeros(0), single_labels(0))
+        empty = SeparationProblem(
+            problem.X[:0], None, 0.0, sp.csr_array((0, 0)), None, np.zeros((0, 2)), single_labels(0)
+        )
         return cls(none, none, empty)
 
 
@@ -78,6 +82,12 @@ class SeparationModel(MultilabelClassifier):
 
     Parameters
     ----------
+    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
+        Weights of the two terms of a row: ``{0: a, 1: b}`` multiplies the term of the labels it lacks by a and that of
+        the labels it has by b; the other forms as in :class:`LinearM3L`. Where the weights of labels differ, a term has
+        the mean weight of its labels in that row: the row pays for the worst of them alone. Both terms move one
+        reference score: where labels overlap, a small change of the weights may turn no label into all of them, which
+        thresholds per label (:class:`ThresholdTuner`) do not.
     kernel : str or callable, default="linear"
         Kernel of the inputs, as in :class:`KernelM3L`: ``"linear"``, ``"rbf"``, ``"poly"``, ``"sigmoid"``,
         ``"laplacian"``, ``"chi2"``, ``"additive_chi2"``, ``"precomputed"`` (X is the matrix of values) or a function of
@@ -244,9 +254,10 @@ class SeparationModel(MultilabelClassifier):
         rows = np.flatnonzero((cost > 0) & (unknown < len(varies)))
         if not len(rows):
             return None
-        positives, missing, cost = positives[rows], None if missing is None else missing[rows], cost[rows]
-        atoms = self._atoms(positives, missing, cost / self.C)
+        positives, missing = positives[rows], None if missing is None else missing[rows]
+        atoms = self._atoms(positives, missing, cost[rows] / self.C)
         X, K = self._inputs(problem, rows, gamma)
+        cost = side_costs(problem.costs.part(rows), varies, positives, labels_lacked(positives, missing))
         part = SeparationProblem(X, K, self._constant_feature(), positives, missing, cost, atoms)
         largest = float(cost.max()) * float(part.squares().max())
         if not largest <= LARGEST:
@@ -261,7 +272,7 @@ class SeparationModel(MultilabelClassifier):
         """Say before a long run that it will not end well."""
         solver = second_solver(part, max(self.max_iter, MANY_PASSES))[0] if self.solver == "auto" else self.solver
         mean = float(part.squares().mean())
-        scale = float(np.average(part.cost)) * mean
+        scale = float(part.cost.mean()) * mean
         clashes = part.K is None and part.rank < part.n_rows  # else labels can be separated, and training converges
         if clashes and scale > MOST_SCALE[solver]:
             msg = (

@@ -15,6 +15,7 @@ from multimargin._interrupt import interruptible
 from multimargin.errors import InputError
 from multimargin.estimators.contract import Problem, Status, native_cells
 from multimargin.label_kernels import LabelAtoms
+from multimargin.weights import CellCosts
 
 __all__ = [
     "Proposal",
@@ -24,6 +25,7 @@ __all__ = [
     "labels_lacked",
     "losses",
     "not_zero",
+    "side_costs",
     "spectrum",
 ]
 
@@ -81,7 +83,8 @@ class SeparationProblem:
         Labels which rows have.
     missing : csr_array of shape (n_rows, n_labels) or None
         Labels of which nothing is known.
-    cost : ndarray of shape (n_rows,)
+    cost : ndarray of shape (n_rows, 2)
+        Of the labels which a row has, and of those it lacks.
     atoms : LabelAtoms
     """
 
@@ -106,7 +109,7 @@ class SeparationProblem:
             positives=native_cells(self.positives),
             missing=None if self.missing is None else native_cells(self.missing),
             left_out=np.zeros(n_labels, dtype=np.uint8),
-            row=self.cost,
+            row=np.ones(self.n_rows),  # the sides have costs of their own
             positive=np.ones(n_labels),
             negative=np.ones(n_labels),
             cells=None,
@@ -133,12 +136,16 @@ class SeparationProblem:
         return np.asarray(squares + self.bias * self.bias)  # not a power: inf instead of an OverflowError
 
     def signs(self) -> NDArray[np.int8]:
-        """+1 where an atom lies within the labels of a row, -1 where within those it lacks, 0 elsewhere."""
+        """+1 where an atom lies within the labels of a row, -1 where within those it lacks; 0 elsewhere.
+
+        A side that costs nothing has no atoms.
+        """
         sets = self.atoms.sets
         size = np.diff(sets.indptr)
         within = (self.positives.astype(np.float64) @ sets.T).toarray() == size
         without = (self.negatives.astype(np.float64) @ sets.T).toarray() == size
-        return np.ascontiguousarray(within.astype(np.int8) - without.astype(np.int8))
+        above, below = (side & paid[:, None] for side, paid in zip((within, without), self.cost.T > 0, strict=True))
+        return np.ascontiguousarray(above.astype(np.int8) - below.astype(np.int8))
 
 
 def known_labels(problem: Problem, columns: NDArray[np.intp]) -> tuple[sp.csr_array, sp.csr_array | None]:
@@ -159,10 +166,22 @@ def labels_lacked(positives: sp.csr_array, missing: sp.csr_array | None) -> sp.c
     return sp.csr_array(lacked)
 
 
+def side_costs(
+    costs: CellCosts, columns: NDArray[np.intp], positives: sp.csr_array, negatives: sp.csr_array
+) -> NDArray[np.float64]:
+    """Cost of the labels which a row has, and of those it lacks: its own, times the mean weight of these labels."""
+    sides = []
+    for cells, weight in ((positives, costs.positive), (negatives, costs.negative)):
+        count = np.diff(cells.indptr)
+        total = cells.astype(np.float64) @ weight[columns]
+        sides.append(costs.row * np.divide(total, count, out=np.ones_like(total), where=count > 0))
+    return np.stack(sides, axis=1)
+
+
 def losses(U: NDArray[np.float64], signs: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Loss of each row at these scores of atoms above the reference."""
-    above = np.maximum(0.0, np.where(signs > 0, 1.0 - U, 0.0).max(axis=1))
-    return np.asarray(above + np.maximum(0.0, np.where(signs < 0, 1.0 + U, 0.0).max(axis=1)))
+    """Losses of each row, (n_rows, 2), at these scores of atoms above the reference: of what it has, and lacks."""
+    sides = [np.where(side * signs > 0, 1.0 - side * U, 0.0).max(axis=1) for side in (1, -1)]
+    return np.asarray(np.maximum(0.0, np.stack(sides, axis=1)))
 
 
 def spectrum(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -75,6 +75,7 @@ def _solve_rows(problem: SeparationProblem, limits: _core.Limits, start: Start |
     found = _core.fit_separation(
         rows=native_rows(problem.X if K is None else gram_factor(K)),
         labels=problem.cells,
+        cost=problem.cost,
         sets=native_cells(problem.atoms.sets),
         features=features,
         bias=problem.bias,

@@ -81,6 +81,12 @@ class SubmodularClassifier(MultilabelClassifier):
         The constant c above. Larger values regularise attraction less; 0 turns it off.
     loss : {"f1", "hamming"}, default="f1"
         One minus the F-score of the row, or its number of wrong labels.
+    class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
+        With ``loss="hamming"``, what a wrong label counts in :math:`\Delta`: with ``{0: a, 1: b}`` a label predicted
+        though absent counts a, a missed one b; the other forms as in :class:`LinearM3L`. The score of the truth must be
+        ahead by as much; an error itself costs what it is behind, whatever its class, so that a weight of 2 is not two
+        rows. The F-score belongs to a row as a whole and takes no weights of labels: use ``sample_weight``, ``offset``,
+        or :class:`ThresholdTuner`.
     oracle : {"exact", "paper"}, default="exact"
         How the inner maximum is found. ``"paper"`` is the approximation of Petterson and Caetano: training then stops
         at another point than the optimum, and the certificate shows how far away.
@@ -160,7 +166,7 @@ class SubmodularClassifier(MultilabelClassifier):
 
     _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in MultilabelClassifier._parameter_constraints.items() if k != "class_weight"},
+        **MultilabelClassifier._parameter_constraints,
         "pairs": [Interval(Real, 0, 1, closed="both"), "array-like"],
         "pair_scale": [Interval(Real, 0, None, closed="left")],
         "loss": [StrOptions({"f1", "hamming"})],
@@ -183,6 +189,7 @@ class SubmodularClassifier(MultilabelClassifier):
         pairs: Any = 0.5,
         pair_scale: float = 1.0,
         loss: str = "f1",
+        class_weight: Any = None,
         oracle: str = "exact",
         offset: str | None = None,
         solver: str = "blocks",
@@ -202,6 +209,7 @@ class SubmodularClassifier(MultilabelClassifier):
         self.pairs = pairs
         self.pair_scale = pair_scale
         self.loss = loss
+        self.class_weight = class_weight
         self.oracle = oracle
         self.offset = offset
         self.solver = solver
@@ -225,6 +233,13 @@ class SubmodularClassifier(MultilabelClassifier):
             msg = (
                 "oracle='paper' approximates the F-score; loss='hamming' needs no approximation. Use oracle='exact', "
                 "or loss='f1'."
+            )
+            raise InputError(msg)
+        if self.class_weight is not None and self.loss != "hamming":
+            msg = (
+                f"class_weight needs loss='hamming': the F-score belongs to a row as a whole, not to its labels; got "
+                f"loss={self.loss!r}. Use loss='hamming', tune the decision with ThresholdTuner, or weigh rows with "
+                "sample_weight."
             )
             raise InputError(msg)
         return self._task(problem, choose_pairs(self.pairs, problem.labels, problem.costs.row))
