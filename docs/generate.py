@@ -35,6 +35,7 @@ ROOMS = {
     "persistence": "Model files",
     "interchange": "ONNX",
     "labels": "Forms of labels",
+    "_progress": "Progress",
     "errors": "Errors",
 }
 
@@ -92,7 +93,8 @@ def reference() -> str:
     text = heading("Reference")
     for room, title in ROOMS.items():
         about = (import_module(f"multimargin.{room}").__doc__ or "").split("\n\n")[0].split(". ")[0].strip(" .\n")
-        text += f"{heading(title, '-')}``multimargin.{room}``: {about}.\n\n"
+        place = "" if room.startswith("_") else f"``multimargin.{room}``: "
+        text += f"{heading(title, '-')}{place}{about}.\n\n"
         text += ".. autosummary::\n   :toctree: api\n   :nosignatures:\n\n"
         text += "".join(f"   {address}\n" for address in public_names(room)) + "\n"
     return text

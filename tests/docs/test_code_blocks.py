@@ -1,4 +1,4 @@
-"""The Python blocks of the README, the quickstart and the how-to pages run as they are printed.
+"""The Python blocks of the README, the quickstart, the how-to pages and some chapters run as they are printed.
 
 The blocks of a page run one after the other in one namespace. ``<!-- fragment -->`` before a block says that it is not
 meant to run; ``<!-- needs data -->``, that it needs a real data set; and ``<!-- prints -->`` before a text block, that
@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "quickstart.md",
+    ROOT / "docs" / "models_in_files.md",
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
 ]
 BLOCK = re.compile(r"(?:<!-- ([a-z ]+) -->\n)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
