@@ -71,7 +71,8 @@ def public_names(room: str) -> dict[str, Any]:
     """Return the functions, classes and scorers a room makes itself, by address."""
     library, module = import_module("multimargin"), import_module(f"multimargin.{room}")
     made = {name: getattr(module, name) for name in module.__all__}
-    return {
+    registered = [cls for cls in getattr(module, "REGISTRY", {}).values() if cls not in made.values()]
+    return {f"{cls.__module__}.{cls.__name__}": cls for cls in registered} | {
         f"multimargin.{name}" if name in library.__all__ else f"multimargin.{room}.{name}": value
         for name, value in made.items()
         if getattr(value, "__module__", "").startswith(f"multimargin.{room}")

@@ -72,7 +72,7 @@ def test_constant_labels_are_predicted_constant(problem, decision):
 
 def test_unknown_labels_are_refused(problem):
     X, Y = problem
-    with pytest.raises(InputError, match="unknown labels"):
+    with pytest.raises(InputError, match="unknown cells"):
         OutputKernelLeastSquares().fit(X, np.where(Y == 1, np.nan, Y))
 
 

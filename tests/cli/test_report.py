@@ -49,8 +49,11 @@ def test_tuned_and_calibrated_models_are_reported(run: Run, folder: Path) -> Non
     [
         (("model.mm", "test.csv", "--labels", "sea,sun", "--out", "no/page.html"), "the folder no does not exist"),
         (("missing.mm", "test.csv"), "missing.mm"),
-        (("model.mm", "narrow.csv", "--labels", "sea,sun"), "narrow.csv has 2 features, but the model needs 3"),
-        (("model.mm", "test.csv", "--labels", "sea,sun", "--train", "narrow.csv"), "narrow.csv has 2 features"),
+        (("model.mm", "narrow.csv", "--labels", "sea,sun"), "narrow.csv: expected 3 features as the model needs"),
+        (
+            ("model.mm", "test.csv", "--labels", "sea,sun", "--train", "narrow.csv"),
+            "narrow.csv: expected 3 features as the model needs",
+        ),
         (("model.mm", "test.csv", "--labels", "sea,sun", "--train", "nothing"), "no data set called 'nothing'"),
     ],
 )

@@ -11,6 +11,7 @@ from multimargin import KernelM3L, LinearM3L, certify
 from multimargin.errors import FitError, InputError
 from multimargin.priors import LowRankPrior
 
+pytestmark = pytest.mark.filterwarnings("ignore::multimargin.errors.DecisionWarning")  # tiny features tell little
 SCALES = [1e-6, 1e-3, 1e-2, 1.0, 1e3, 1e6]
 COUPLED = 0.7 * np.eye(4) + 0.3
 

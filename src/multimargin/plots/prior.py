@@ -61,7 +61,8 @@ class PriorDisplay:
         if isinstance(estimator.prior, str) or callable(estimator.prior):
             msg = f"prior={estimator.prior!r} is a recipe: there is no prior to draw before fit. Call fit first."
             raise InputError(msg)
-        return cls.from_matrix(estimator.prior, ax=ax)
+        names = None if hasattr(estimator.prior, "columns") else getattr(estimator, "label_names_", None)
+        return cls.from_matrix(estimator.prior, names, ax=ax)
 
     @classmethod
     def from_matrix(cls, R: Any, label_names: Sequence[Any] | None = None, *, ax: Axes | None = None) -> Self:

@@ -19,6 +19,7 @@ from multimargin.estimators.cliques.graph import CliqueGraph, candidate_cliques
 from multimargin.estimators.cliques.scores import AtomResiduals, clique_scores
 from multimargin.estimators.cliques.solution import Solution
 from multimargin.estimators.contract import MultilabelClassifier
+from multimargin.estimators.label_rates import fit_for_scores
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
 EXACT = {"tol": 1e-8, "max_iter": 100_000, "random_state": 0}
@@ -377,7 +378,7 @@ def test_inference_is_compiled_once_for_every_graph(small, options, monkeypatch)
         return native(subsets, **settings)
 
     monkeypatch.setattr(_core, "CliqueInference", compiling)
-    model = CliqueClassifier(C=0.1, prune=0.0, tol=0.01, random_state=0, **options).fit(*small)
+    model = fit_for_scores(CliqueClassifier(C=0.1, prune=0.0, tol=0.01, random_state=0, **options), *small)
     grown = 1 if model.path_ is None else len(set(model.path_.n_cliques.tolist()))
     assert len(graphs) == grown
 
