@@ -26,8 +26,8 @@ from multimargin.estimators.label_rates import LabelRates
 @pytest.fixture
 def rare(rng):
     """Rare labels that cannot be told for sure: most boundaries lie beyond all rows."""
-    X = rng.normal(size=(300, 3))
-    return X, (X @ rng.normal(size=(3, 5)) + 3 * rng.normal(size=(300, 5)) > 5).astype(int)
+    X = rng.normal(size=(200, 3))
+    return X, (X @ rng.normal(size=(3, 5)) + 3 * rng.normal(size=(200, 5)) > 5).astype(int)
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def test_every_estimator_counts_what_it_predicts_on_its_rows(Estimator, rare, C)
     X, Y = rare
     model = Estimator(C=C, random_state=0)
     said = told(lambda: model.fit(X, Y))
-    predicted, true = model.predict(X).sum() / 300, Y.sum() / 300
+    predicted, true = model.predict(X).sum() / 200, Y.sum() / 200
     assert (said is not None) == (2.5 * predicted < true or predicted > 2.5 * true)
     if said is not None:
-        assert f"predicts {predicted:.3g} of 5 labels per row where {true:.3g} are true (300 training rows)." in str(
+        assert f"predicts {predicted:.3g} of 5 labels per row where {true:.3g} are true (200 training rows)." in str(
             said
         )
 
@@ -102,8 +102,8 @@ def test_unknown_cells_constant_labels_and_rows_without_weight_do_not_count(rare
     X, Y = rare
     Y = Y.astype(float)
     Y[rng.random(Y.shape) < 0.3] = np.nan
-    weight = (rng.random(300) < 0.8).astype(float)
-    more = np.column_stack([Y, np.zeros(300), np.ones(300)])
+    weight = (rng.random(200) < 0.8).astype(float)
+    more = np.column_stack([Y, np.zeros(200), np.ones(200)])
     said = told(lambda: LinearM3L(C=1e-4).fit(X, more, sample_weight=weight))
     used = Y[weight > 0]
     known = (~np.isnan(used)).sum() / len(used)
@@ -111,8 +111,8 @@ def test_unknown_cells_constant_labels_and_rows_without_weight_do_not_count(rare
 
 
 def test_a_sample_of_many_rows(rng):
-    X = rng.normal(size=(3000, 2))
-    Y = (rng.random((3000, 2)) < 0.1).astype(int)
+    X = rng.normal(size=(2000, 2))
+    Y = (rng.random((2000, 2)) < 0.1).astype(int)
     first, second = (told(lambda: LinearM3L().fit(X, Y)) for _ in range(2))
     assert str(first) == str(second)
     assert "(1000 training rows)" in str(first)
@@ -159,7 +159,7 @@ def test_wrappers_that_decide_anew_say_nothing(rare):
 
 def test_zero_shot_uses_scores_alone(rng):
     signatures = dict(enumerate((rng.random((12, 6)) < 0.15).astype(int)))
-    X, y = rng.normal(size=(300, 2)), rng.integers(10, size=300)
+    X, y = rng.normal(size=(200, 2)), rng.integers(10, size=200)
     for rule in ("correlation", "dap"):
         assert told(lambda rule=rule: ZeroShotClassifier(LinearM3L(C=1e-6), signatures, rule=rule).fit(X, y)) is None
 

@@ -181,6 +181,7 @@ class KernelM3L(M3L):
     True
     """
 
+    _rows_to_look_at: ClassVar[int] = 200
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **M3L._parameter_constraints,
         "kernel": [
