@@ -311,7 +311,7 @@ FORGERIES: dict[str, tuple[str, Callable[[Any], object], str]] = {
     "other class": ("numbers", lambda c: step_of(c).update({"class": "Normalizer"}), "valid model|Normalizer"),
     "foreign class": ("numbers", lambda c: step_of(c).update({"class": "FunctionTransformer"}), "does not know"),
     "polars": ("numbers", polars, "must be default"),
-    "a cache": ("numbers", lambda c: c["model"]["parameters"].update(memory="/tmp/x"), "has no memory"),
+    "a cache": ("numbers", lambda c: c["model"]["parameters"].update(memory="cache"), "has no memory"),
     "fitted pipeline": ("numbers", lambda c: c["model"]["fitted"].update(n_=1), "has no n_"),
     "no steps": ("numbers", lambda c: c["model"]["parameters"].update(steps={"list": []}), "pairs of a name"),
     "equal names": ("numbers", equal_names, "pairs of a name"),
