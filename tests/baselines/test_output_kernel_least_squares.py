@@ -91,8 +91,8 @@ def test_certificate_is_that_of_the_data(problem, decision, scale):
         target, length = common + common**2, s.sum() + s.sum() ** 2
         w = np.linalg.solve(Z.T @ (cost[:, None] * Z) + np.eye(6), Z.T @ (cost * target))
         primal += (0.5 * w @ w + 0.5 * cost @ (target - Z @ w) ** 2) / max(length, 1)
-    rounding = 10 * np.finfo(float).eps * cost.sum() * scale**2  # C |x|^2 is the condition of the system
-    assert model.certificate_.primal == pytest.approx(primal, rel=max(1e-8, rounding))
+    # C |x|^2 is 1e9 at the largest scale: the certifier's sums lose up to 5e-8 there (six draws)
+    assert model.certificate_.primal == pytest.approx(primal, rel=1e-8 if scale <= 1 else 1e-7)
     assert model.certificate_.converged
 
 
