@@ -173,9 +173,9 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     rows = []
-    for name in options.sets:
-        X, Y = load(name)
-        for seed in range(options.splits):
+    data = {name: load(name) for name in options.sets}
+    for seed in range(options.splits):
+        for name, (X, Y) in data.items():
             train, test = train_test_split(np.arange(len(Y)), test_size=1 / 3, random_state=seed, stratify=Y)
             features = scaled(X, train)
             for method in options.methods:
@@ -188,8 +188,9 @@ def main():
                 found = each_metric(predictions, Y[test])
                 rows.append({"set": name, "split": seed, "method": method, "seconds": seconds, **found})
                 print(name, seed, method, f"{seconds:.2f} s", {k: round(v, 4) for k, v in found.items()}, flush=True)
-    save("quality-rows", rows, ["scikit-learn", "numpy", "multimargin"])
-    save("quality", summary(rows), ["scikit-learn", "numpy", "multimargin"])
+        # after each split, so that what is measured survives the end of a long run
+        save("quality-rows", rows, ["scikit-learn", "numpy", "multimargin"])
+        save("quality", summary(rows), ["scikit-learn", "numpy", "multimargin"])
 
 
 def summary(rows):

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from multimargin.errors import InputError
 
 from .measuring import Step
+from .readme import write_table
 from .tables import Table, find_tables, reproduce
 
 __all__ = ["main"]
@@ -31,6 +32,7 @@ examples:
   python -m papers
   python -m papers tan2015 table2
   python -m papers hariharan2012 --small --json
+  python -m papers guo2013 scene --write
 """
 QUIET_SECONDS = 10.0
 HEADER = ("", "published", "ours", "sd", "difference", "verdict")
@@ -62,7 +64,10 @@ def _run(arguments: Sequence[str] | None) -> None:
     parser.add_argument("--list", action="store_true", help="show what can be reproduced, and run nothing")
     parser.add_argument("--small", action="store_true", help="a quick variant: fewer draws, a smaller grid")
     parser.add_argument("--json", action="store_true", help="answer as one JSON document on standard output")
+    parser.add_argument("--write", action="store_true", help="put the table into the README of the paper as well")
     words = parser.parse_args(arguments)
+    if words.write and words.small:
+        parser.error("--write is for the whole table, --small for a look at it: leave out one of them")
     tables = find_tables(words.paper, words.table)
     if words.list or words.paper is None:
         _show_list(tables, words.json)
@@ -72,6 +77,8 @@ def _run(arguments: Sequence[str] | None) -> None:
         for table in tables:
             with _progress(f"{table['paper']} {table['table']}") as step:
                 results.append(reproduce(table, words.small, step))
+            if words.write:
+                write_table(results[-1])
             if not words.json:
                 _show(results[-1])
     if words.json:

@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from multimargin import datasets
 
-__all__ = ["Cell", "Settings", "Step", "as_dense", "cell", "dense_parts", "hamming_percent", "quiet_about_constants"]
+__all__ = [
+    "Cell",
+    "Settings",
+    "Step",
+    "as_dense",
+    "cell",
+    "dense_parts",
+    "hamming_percent",
+    "quiet_about_constants",
+    "within",
+]
 
 Settings = dict[str, Any]
 """What the table says in its file."""
@@ -44,6 +54,11 @@ def cell(name: str, draws: Sequence[float] | float, *, setting: str = "", headli
     spread = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
     ours = float(np.mean(numbers))
     return {"name": name, "setting": setting, "ours": ours, "spread": spread, "headline": headline, **more}
+
+
+def within(step: Step, where: str) -> Step:
+    """Tell, before what is being worked on, in which fold or draw."""
+    return lambda words: step(f"{where}, {words}")
 
 
 def dense_parts(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import StandardScaler, normalize
 
-from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier
+from multimargin import CalibratedSeparationClassifier, LinearM3L, OutputKernelClassifier
 from multimargin.baselines import OutputKernelLeastSquares, RankSVM
-from papers.measuring import Cell, Settings, Step, cell, dense_parts, quiet_about_constants
+from papers.measuring import Cell, Settings, Step, as_dense, cell, dense_parts, quiet_about_constants
 
 __all__ = ["kernel_or_threshold", "label_kernels_compared", "output_kernels", "training_sizes"]
 
@@ -35,9 +35,9 @@ def label_kernels_compared(settings: Settings, step: Step) -> list[Cell]:
         for draw in range(settings["draws"]):
             step(f"{n_labels} labels, draw {draw + 1} of {settings['draws']}")
             trial = _Trial(X, Y, settings["rows"], draw, settings)
-            scores.add(f"{n_labels} labels, ", trial, trial.without_kernel())
+            scores.add(f"{n_labels} labels", trial, trial.without_kernel())
             for weights in settings["kernels"]:
-                name = f"{n_labels} labels, w = ({', '.join(f'{w:g}' for w in weights)}), "
+                name = f"{n_labels} labels, w = ({', '.join(f'{w:g}' for w in weights)})"
                 scores.add(name, trial, trial.with_kernel(weights))
     return scores.cells()
 
@@ -52,7 +52,7 @@ def training_sizes(settings: Settings, step: Step) -> list[Cell]:
                 step(f"{n_labels} labels, {rows} rows, draw {draw + 1} of {settings['draws']}")
                 trial = _Trial(X, Y, rows, draw, settings)
                 predictions = {**trial.without_kernel(), **trial.with_kernel(settings["weights"])}
-                scores.add(f"{n_labels} labels, {rows} rows, ", trial, predictions)
+                scores.add(f"{n_labels} labels, {rows} rows", trial, predictions)
     return scores.cells()
 
 
@@ -65,7 +65,7 @@ def kernel_or_threshold(settings: Settings, step: Step) -> list[Cell]:
             step(f"{entry['data']}, {entry['scaling']}, draw {draw + 1} of {settings['draws']}")
             trial = _Trial(X, Y, settings["rows"], draw, settings, entry["scaling"], entry["constant"])
             predictions = {**trial.with_kernel(settings["weights"]), **trial.decided_otherwise(settings["weights"])}
-            scores.add(f"{entry['data']}, {entry['scaling']}, ", trial, predictions)
+            scores.add(f"{entry['data']}, {entry['scaling']}", trial, predictions)
     return scores.cells()
 
 
@@ -75,6 +75,12 @@ def frequent_labels(name: str, n_labels: int, least_labels: int) -> tuple[NDArra
     Y = Y[:, np.sort(np.argsort(-Y.sum(axis=0), kind="stable")[:n_labels])]
     kept = Y.sum(axis=1) >= least_labels
     return X[kept], Y[kept]
+
+
+def second_moment(Y: Any) -> NDArray[np.float64]:
+    """Return the prior of M3L from the training labels in {-1, 1}, with a little of the identity so that it inverts."""
+    signs = 2.0 * as_dense(Y) - 1.0
+    return np.asarray(signs.T @ signs / len(signs) + 1e-3 * np.eye(signs.shape[1]))
 
 
 def _pooled(name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -107,8 +113,13 @@ class _Trial:
 
     def without_kernel(self) -> dict[str, NDArray[np.bool_]]:
         """Predict by the methods that know no label kernel."""
-        rank = self._fit(RankSVM(**self._exact))
-        return {"Rank": rank.predict(self.X_test) > 0, "CSRL": self._scores > self._reference}
+        models = {
+            "Rank": RankSVM(**self._exact),
+            "M3L": LinearM3L(prior=second_moment, **self._exact),
+            "one-vs-all": LinearM3L(**self._exact),
+        }
+        predictions = {name: self._fit(model).predict(self.X_test) > 0 for name, model in models.items()}
+        return {**predictions, "CSRL": self._scores > self._reference}
 
     def with_kernel(self, weights: list[float]) -> dict[str, NDArray[np.bool_]]:
         """Predict by label kernels, and by calibrated separation with the threshold that their weights imply."""
@@ -156,18 +167,26 @@ class _Scores:
 
     def __init__(self, empty: bool = False) -> None:
         self._empty = empty
-        self._values: dict[str, list[float]] = {}
+        self._values: dict[tuple[str, str, str], list[float]] = {}
 
-    def add(self, prefix: str, trial: _Trial, predictions: dict[str, NDArray[np.bool_]]) -> None:
+    def add(self, where: str, trial: _Trial, predictions: dict[str, NDArray[np.bool_]]) -> None:
         """Compare predictions with the test rows of a trial."""
         for name, predicted in predictions.items():
             for average in ("micro", "macro"):
                 value = f1_score(trial.Y_test, predicted.astype(int), average=average, zero_division=0.0)
-                self._values.setdefault(f"{prefix}{name}, {average}", []).append(100.0 * float(value))
+                self._values.setdefault((where, name, average), []).append(100.0 * float(value))
             if self._empty:
                 share = 100.0 * float(np.mean(~predicted.any(axis=1)))
-                self._values.setdefault(f"{prefix}{name}, no label", []).append(share)
+                self._values.setdefault((where, name, "no label"), []).append(share)
 
     def cells(self) -> list[Cell]:
-        """Mean and spread over the draws."""
-        return [cell(name, values) for name, values in self._values.items()]
+        """Mean and spread over the draws; methods side by side where they were tried in several places."""
+        return [
+            cell(
+                ", ".join(filter(None, (where, name, measure))),
+                values,
+                row=where or name,
+                column=name if where else measure,
+            )
+            for (where, name, measure), values in self._values.items()
+        ]

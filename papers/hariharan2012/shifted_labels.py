@@ -24,7 +24,7 @@ from papers.measuring import Cell, Settings, Step, as_dense, cell, hamming_perce
 
 from .kernels import median_grams
 
-__all__ = ["shifted_labels"]
+__all__ = ["Rows", "draw_rows", "load_rows", "shifted_labels"]
 
 FIRST_SEED = 1000
 FOLDS = 3
@@ -41,7 +41,7 @@ class _Knowledge:
 
 
 @dataclass(frozen=True)
-class _Data:
+class Rows:
     """One data set: rows of length 1, labels 0/1."""
 
     X: Any
@@ -62,20 +62,21 @@ def shifted_labels(settings: Settings, step: Step) -> list[Cell]:
     """Test loss after training on rows with many labels: the prior of the other rows, and its controls."""
     cells: list[Cell] = []
     for entry in settings["sets"]:
-        data = _load(entry["data"])
+        data = load_rows(entry["data"])
         for kernel in settings["kernels"]:
             cells += _compared(data, entry, kernel, settings, step)
         cells += _shift(data, entry, min(entry["draws"], settings["draws"]))
     return cells
 
 
-def _load(name: str) -> _Data:
+def load_rows(name: str) -> Rows:
+    """Load a data set."""
     data = datasets.load(name)
     Y, Y_test = as_dense(data.Y_train).astype(np.int8), as_dense(data.Y_test).astype(np.int8)
-    return _Data(normalize(data.X_train), Y, normalize(data.X_test), Y_test)
+    return Rows(normalize(data.X_train), Y, normalize(data.X_test), Y_test)
 
 
-def _draw(data: _Data, entry: dict[str, Any], draw: int, shifted: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def draw_rows(data: Rows, entry: dict[str, Any], draw: int, shifted: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows to train on and the other rows; of the rows with most labels, or of all."""
     rng = np.random.default_rng(FIRST_SEED + draw)
     n = len(data.Y)
@@ -85,7 +86,7 @@ def _draw(data: _Data, entry: dict[str, Any], draw: int, shifted: bool) -> tuple
     return chosen, np.setdiff1d(np.arange(n), chosen)
 
 
-def _compared(data: _Data, entry: dict[str, Any], kernel: str, settings: Settings, step: Step) -> list[Cell]:
+def _compared(data: Rows, entry: dict[str, Any], kernel: str, settings: Settings, step: Step) -> list[Cell]:
     """All methods on one data set with one kernel."""
     where = f"{entry['name']}, {kernel}"
     chosen_losses: dict[str, list[float]] = {}
@@ -94,7 +95,7 @@ def _compared(data: _Data, entry: dict[str, Any], kernel: str, settings: Setting
     for draw in range(draws):
         for shifted in (True, False):
             step(f"{where}, draw {draw + 1} of {draws}")
-            rows, rest = _draw(data, entry, draw, shifted)
+            rows, rest = draw_rows(data, entry, draw, shifted)
             grams = _grams(kernel, data.X[rows], data.X_test)
             methods = _methods(data.Y[rows], data.Y[rest], draw)
             if not shifted:
@@ -184,13 +185,13 @@ def _grid(where: str, grid: Losses) -> list[Cell]:
     ]
 
 
-def _shift(data: _Data, entry: dict[str, Any], draws: int) -> list[Cell]:
+def _shift(data: Rows, entry: dict[str, Any], draws: int) -> list[Cell]:
     """How far the labels of the drawn rows are from those of the test rows."""
     measured: dict[str, list[float]] = {}
     above = np.triu_indices(data.Y.shape[1], 1)
     test_covariance = np.cov(data.Y_test.T)[above]
     for draw in range(draws):
-        rows, _ = _draw(data, entry, draw, shifted=True)
+        rows, _ = draw_rows(data, entry, draw, shifted=True)
         Y = data.Y[rows]
         off = np.abs(Y.mean(axis=0) - data.Y_test.mean(axis=0)).mean()
         alike = np.corrcoef(np.cov(Y.T)[above], test_covariance)[0, 1]

@@ -15,7 +15,7 @@ from papers.measuring import Cell, Settings, Step, cell, hamming_percent, quiet_
 
 from .kernels import median_grams
 
-__all__ = ["pair_correlation", "unseen_attributes"]
+__all__ = ["Animals", "pair_correlation", "unseen_attributes"]
 
 METHODS = {
     "one-vs-all": (False, False),
@@ -25,7 +25,7 @@ METHODS = {
 }
 
 
-class _Animals:
+class Animals:
     """Animals with attributes: images of seen animals to train on, images of unseen ones to test."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class _Animals:
 
 def unseen_attributes(settings: Settings, step: Step) -> list[Cell]:
     """All attributes of unseen animals: one-vs-all and M3L, with and without class weights, on a grid."""
-    animals = _Animals()
+    animals = Animals()
     losses: dict[tuple[str, float, str], list[float]] = {}
     for draw, rows in enumerate(animals.draws(settings["rows"], settings["draws"])):
         X, Y = animals.X[rows], animals.Y[rows]
@@ -87,7 +87,7 @@ def unseen_attributes(settings: Settings, step: Step) -> list[Cell]:
 
 def pair_correlation(settings: Settings, step: Step) -> list[Cell]:
     """Two attributes of unseen animals against the correlation r that the prior gives them."""
-    animals = _Animals()
+    animals = Animals()
     columns = [animals.names.index(name) for name in settings["labels"]]
     truth = animals.Y_test[:, columns]
     losses: dict[float, list[float]] = {r: [] for r in settings["r"]}

@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import f1_score, hamming_loss, recall_score
+from sklearn.metrics import f1_score, hamming_loss, precision_score, recall_score
 from sklearn.model_selection import KFold
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.svm import LinearSVC
 
-from multimargin import CliqueClassifier, datasets
+from multimargin import datasets
 from multimargin.model_selection import MultilabelStratifiedShuffleSplit
-from papers.measuring import Cell, Settings, Step, cell, dense_parts, hamming_percent
+from papers.measuring import Cell, Settings, Step, cell, dense_parts, hamming_percent, within
+
+from .methods import CLIQUES, Choice, choices, model_of
 
 __all__ = ["clique_count", "clique_objective", "clique_recovery", "label_graphs"]
 
-GRAPHS: dict[str, dict[str, Any]] = {
-    "CGM": {"graph": "learned"},
-    "no edge": {"graph": None},
-    "full edge": {"graph": "full"},
-    "Chow-Liu": {"graph": "chow-liu"},
-    "true edges": {},
-}
-"""Of the synthetic experiments."""
-
-GRIDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "CGM": ({"graph": "learned"}, ("budget", "stopping")),
-    "CGM with triples": ({"graph": "learned", "max_order": 3}, ("budget", "stopping")),
-    "full edge": ({"graph": "full"}, ()),
-    "Chow-Liu": ({"graph": "chow-liu"}, ()),
-    "no edge": ({"graph": None}, ()),
-    "full edge, softmax margin": ({"graph": "full", "loss": "softmax-margin"}, ("temperature",)),
-    "BR": ({}, ()),
-}
-"""Of the real data: parameters of each method, and which ones are chosen, besides lambda."""
-
-MEASURES = ("Hamming loss", "macro-F1", "micro-F1", "recall")
+MEASURES = ("Hamming loss", "macro-F1", "micro-F1", "precision", "recall")
 
 
 def clique_recovery(settings: Settings, step: Step) -> list[Cell]:
@@ -52,8 +29,7 @@ def clique_recovery(settings: Settings, step: Step) -> list[Cell]:
     for seed in range(settings["seeds"]):
         problem = _Synthetic(settings, seed)
         for name in losses:
-            step(f"seed {seed + 1} of {settings['seeds']}, {name}")
-            model = problem.fit(name)
+            model = problem.fit(name, within(step, f"seed {seed + 1} of {settings['seeds']}"))
             losses[name].append(hamming_percent(model.predict(problem.X_test), problem.Y_test))
             if name in true:
                 found = {tuple(sorted(clique)) for clique in model.cliques_}
@@ -72,8 +48,7 @@ def clique_objective(settings: Settings, step: Step) -> list[Cell]:
     for seed in range(settings["seeds"]):
         problem = _Synthetic(settings, seed)
         for name in settings["methods"]:
-            step(f"seed {seed + 1} of {settings['seeds']}, {name}")
-            model = problem.fit(name)
+            model = problem.fit(name, within(step, f"seed {seed + 1} of {settings['seeds']}"))
             history = model.history_
             for epochs in settings["epochs"]:
                 seen = settings["lambda"] * history.primal[history.pass_ <= epochs]
@@ -90,28 +65,35 @@ def clique_objective(settings: Settings, step: Step) -> list[Cell]:
 
 
 def label_graphs(settings: Settings, step: Step) -> list[Cell]:
-    """Compare graphs on real data; each method chooses its parameters on rows held out of the training rows."""
+    """Compare methods on real data; each chooses its parameters on rows held out of the training rows."""
     scores: dict[str, list[NDArray[np.float64]]] = {name: [] for name in settings["methods"]}
     chosen: dict[str, list[str]] = {name: [] for name in scores}
     folds = list(_folds(settings))
     for fold, (X, Y, X_test, Y_test) in enumerate(folds):
-        split = MultilabelStratifiedShuffleSplit(1, test_size=settings["held_out"], random_state=fold)
-        rows, held = next(split.split(X, Y))
         for name in scores:
-            best: tuple[float, float, dict[str, Any]] = (-np.inf, settings["lambda"][0], {})
-            grid = _grid(name, settings)
-            for at, (lam, params) in enumerate(grid):
-                step(f"fold {fold + 1} of {len(folds)}, {name}, {at + 1} of {len(grid)}")
-                model = _model(name, lam, params, len(rows)).fit(X[rows], Y[rows])
-                loss, _, micro, _ = _measures(Y[held], model.predict(X[held]))
-                if micro - loss > best[0]:
-                    best = (micro - loss, lam, params)
-            _, lam, params = best
-            model = _model(name, lam, params, len(X)).fit(X, Y)
+            choice = _chosen(name, X, Y, settings, fold, within(step, f"fold {fold + 1} of {len(folds)}"))
+            model = model_of(name, choice, len(X)).fit(X, Y)
             scores[name].append(_measures(Y_test, model.predict(X_test)))
-            words = [f"lambda = {lam:g}", *(f"{key} = {value}" for key, value in params.items() if key in settings)]
-            chosen[name].append(", ".join(words))
+            chosen[name].append(", ".join(f"{key} = {value}" for key, value in choice.items()))
     return [cell for name in scores for cell in _measured(name, scores[name], chosen[name])]
+
+
+def _chosen(
+    name: str, X: NDArray[Any], Y: NDArray[Any], settings: Settings, seed: int, step: Step, scaled: bool = True
+) -> Choice:
+    """Choose what is best on a share of the rows, by micro-F1 minus Hamming loss."""
+    candidates = choices(name, settings)
+    if len(candidates) == 1:
+        return candidates[0]
+    split = MultilabelStratifiedShuffleSplit(1, test_size=settings["held_out"], random_state=seed)
+    rows, held = next(split.split(X, Y))
+    values = []
+    for at, choice in enumerate(candidates):
+        step(f"{name}, {at + 1} of {len(candidates)}")
+        model = model_of(name, choice, len(rows), scaled).fit(X[rows], Y[rows])
+        loss, _, micro, *_ = _measures(Y[held], model.predict(X[held]))
+        values.append(micro - loss)
+    return candidates[int(np.argmax(values))]
 
 
 def clique_count(settings: Settings, step: Step) -> list[Cell]:
@@ -119,11 +101,14 @@ def clique_count(settings: Settings, step: Step) -> list[Cell]:
     scores: dict[int, list[NDArray[np.float64]]] = {count: [] for count in settings["counts"]}
     folds = list(_folds(settings))
     for fold, (X, Y, X_test, Y_test) in enumerate(folds):
-        model = _clique_model(
-            {"graph": "learned", "budget": settings["budget"], "stopping": "limit", "batch": 1, "prune": 0.0},
-            settings["lambda"],
+        model = model_of(
+            "CGM",
+            {"lambda": settings["lambda"], "budget": settings["budget"], "stopping": "limit"},
             len(X),
-        ).set_params(cliqueclassifier__warm_start=True)
+            batch=1,
+            prune=0.0,
+            warm_start=True,
+        )
         for count in settings["counts"]:
             step(f"fold {fold + 1} of {len(folds)}, {count} cliques")
             model.set_params(cliqueclassifier__max_cliques=count).fit(X, Y)
@@ -141,16 +126,19 @@ class _Synthetic:
         self.edges = set(data.cliques)
         self.settings = settings
 
-    def fit(self, name: str) -> CliqueClassifier:
-        settings = self.settings
-        return CliqueClassifier(
-            1.0 / (settings["lambda"] * len(self.X)),
-            budget=settings["budget"],
-            tol=settings["tol"],
-            max_iter=settings["max_iter"],
-            random_state=0,
-            **{"graph": sorted(self.edges), **GRAPHS[name]},
-        ).fit(self.X, self.Y)
+    def fit(self, name: str, step: Step) -> Any:
+        """Train a variant of CGM with the settings of the table, or a rival with what it chooses on rows held out."""
+        settings, n = self.settings, len(self.X)
+        step(name)
+        if name not in CLIQUES:
+            choice = _chosen(name, self.X, self.Y, settings, 0, step, scaled=False)
+            return model_of(name, choice, n, scaled=False).fit(self.X, self.Y)
+        graph = {"graph": sorted(self.edges)} if name == "true edges" else {}
+        keys = ("budget", "tol", "max_iter")
+        model = model_of(
+            name, {"lambda": settings["lambda"]}, n, scaled=False, **graph, **{key: settings[key] for key in keys}
+        )
+        return model.fit(self.X, self.Y)
 
 
 def _folds(settings: Settings) -> Iterator[tuple[NDArray[Any], ...]]:
@@ -168,38 +156,12 @@ def _folds(settings: Settings) -> Iterator[tuple[NDArray[Any], ...]]:
             yield X[train], Y[train], X[test], Y[test]
 
 
-def _grid(name: str, settings: Settings) -> list[tuple[float, dict[str, Any]]]:
-    fixed, keys = GRIDS[name]
-    choices = [dict(zip(keys, values, strict=True)) for values in product(*(settings[key] for key in keys))]
-    return [(lam, {**fixed, **choice}) for lam in settings["lambda"] for choice in choices]
-
-
-def _model(name: str, lam: float, params: dict[str, Any], n: int) -> Any:
-    if name != "BR":
-        return _clique_model(params, lam, n)
-    # Squared hinge loss: with the plain one this would be "no edge".
-    return make_pipeline(*_scaling(), OneVsRestClassifier(LinearSVC(C=1.0 / (lam * n), dual=False, max_iter=10_000)))
-
-
-def _clique_model(params: dict[str, Any], lam: float, n: int) -> Any:
-    return make_pipeline(*_scaling(), CliqueClassifier(1.0 / (lam * n), tol=0.01, random_state=0, **params))
-
-
-def _scaling() -> tuple[Any, Any]:
-    """Standardised features, divided by the square root of their number."""
-    return StandardScaler(), FunctionTransformer(_divide)
-
-
-def _divide(X: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(X / np.sqrt(X.shape[1]))
-
-
 def _measures(truth: NDArray[Any], predicted: Any) -> NDArray[np.float64]:
     """``MEASURES`` in percent."""
     predicted = np.asarray(predicted).astype(int)
     f1 = [f1_score(truth, predicted, average=average, zero_division=0.0) for average in ("macro", "micro")]
-    recall = recall_score(truth, predicted, average="micro", zero_division=0.0)
-    return 100.0 * np.array([hamming_loss(truth, predicted), *f1, recall])
+    rates = [score(truth, predicted, average="micro", zero_division=0.0) for score in (precision_score, recall_score)]
+    return 100.0 * np.array([hamming_loss(truth, predicted), *f1, *rates])
 
 
 def _measured(name: str, scores: list[NDArray[np.float64]], chosen: list[str] | None = None) -> list[Cell]:
@@ -208,6 +170,8 @@ def _measured(name: str, scores: list[NDArray[np.float64]], chosen: list[str] | 
             f"{name}, {measure}",
             draws,
             values=draws,
+            row=name,
+            column=measure,
             measure=measure,
             higher_is_better=measure != "Hamming loss",
             chosen=chosen or [],

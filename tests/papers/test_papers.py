@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 from multimargin import datasets, metrics
+from multimargin.errors import InputError
+from papers import readme
 from papers.__main__ import main
 from papers.petterson2011.oracles import AllLabelSets
 from papers.tables import compared, experiment, find_tables
+from papers.tan2015.lsg21 import LSG21, linked_labels
 
 REPOSITORY = Path(__file__).parents[2]
 LISTED = find_tables()
@@ -163,6 +166,13 @@ def test_training_times_and_progress_run(small, data_home):
     assert small("hariharan2012", "svm-struct")["N = 500: relative gap of the cutting plane, %"] <= 30.0
 
 
+def test_other_methods_run(small, data_home):
+    ours = small("hariharan2012", "table3-others")
+    methods = {"BoosTexter", "Power Set", "Regression", "Ranking", "5-NN", "constant"}
+    assert {name.removeprefix("yeast, ") for name in ours} == methods
+    assert all(20 < loss < 40 for loss in ours.values())
+
+
 def test_seconds_of_another_machine_get_no_verdict():
     assert compared({"ours": 1.0, "judged": False}, 20.0, 0.5, False)["verdict"] is None
 
@@ -171,9 +181,9 @@ def test_output_kernels_run(small, data_home):
     ours = {table: small("guo2013", table) for table in ("scene", "fig1", "fig2", "threshold")}
     assert ours["scene"]["LS-K, micro"] < ours["scene"]["CSRL, micro"]
     assert {table: len(rows) for table, rows in ours.items()} == {
-        "scene": 12,
-        "fig1": 28,
-        "fig2": 12,
+        "scene": 16,
+        "fig1": 32,
+        "fig2": 16,
         "threshold": 27,
     }
     # the same draw; a label kernel that is not used makes no difference
@@ -198,6 +208,72 @@ def test_label_cliques_are_recovered(small):
 @pytest.mark.parametrize("table", ["fig2", "table3", "fig3"])
 def test_label_cliques_run(small, data_home, table):
     assert small("tan2015", table)
+
+
+def test_every_rival_of_the_cliques_predicts_them_worse():
+    table = next(table for table in find_tables("tan2015", "table2"))
+    grids = {
+        name: {key: values[:1] for key, values in grid.items()} for name, grid in table["settings"]["grids"].items()
+    }
+    settings = {**table["settings"], "grids": grids, "seeds": 1, "rows": 400, "test_rows": 500, "tol": 0.05}
+    settings["methods"] = ["CGM", *(name for name in table["settings"]["methods"] if name in grids)]
+    ours = {cell["name"]: cell["ours"] for cell in experiment(table)(settings, lambda words: None)}
+    assert len(settings["methods"]) == 8
+    assert all(ours["CGM"] < ours[name] < 20 for name in grids)
+
+
+def test_lsg21_is_the_minimum_of_its_problem():
+    cp = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    Y = (X @ rng.normal(size=(5, 4)) + rng.normal(size=(60, 4)) > 0).astype(int)
+    Y[:, 1] = Y[:, 0] ^ (rng.random(60) < 0.1)
+    S = 2.0 * Y - 1.0
+    groups = linked_labels(S - S.mean(axis=0), 0.3)
+    assert [0, 1] in groups
+    W, b = cp.Variable((5, 4)), cp.Variable((1, 4))
+    lengths = sum(cp.norm(W[d, group]) for group in groups for d in range(5))
+    loss = cp.sum_squares(S - X @ W - np.ones((60, 1)) @ b) / 120
+    best = cp.Problem(cp.Minimize(loss + 0.05 * lengths)).solve()
+    model = LSG21(0.05, correlation=0.3, rounds=2000).fit(X, Y)
+    # lengths are rounded off near zero by a ten-thousandth each
+    assert best - 1e-6 <= model.objectives_[-1] <= best + 0.05 * 5 * len(groups) * 1e-4 + 1e-4
+    assert np.all(np.diff(model.objectives_) <= 1e-12)
+
+
+def test_a_table_is_written_where_the_readme_has_a_place_for_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(readme, "__file__", str(tmp_path / "readme.py"))
+    (tmp_path / "smith2001").mkdir()
+    page = tmp_path / "smith2001" / "README.md"
+    page.write_text("Before.\n<!-- table1: written by the command -->\nold\n<!-- end of table1 -->\nAfter.\n")
+    rule = {"headline": True, "spread": 0.5, "verdict": "better", "row": "CGM"}
+    rows = [
+        {"name": "CGM, loss", "ours": 9.25, "published": 9.4, "column": "loss", **rule},
+        {"name": "CGM, F1", "ours": 70.0, "published": None, "column": "F1", **rule, "verdict": None},
+        {"name": "CGM, C = 1", "ours": 1.0, "published": None, **rule, "headline": False},
+    ]
+    readme.write_table({"paper": "smith2001", "table": "table1", "rows": rows})
+    lines = page.read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("Before.", "After.")
+    assert "|  | loss | F1 | verdicts |" in lines
+    assert "| CGM, published | 9.40 |  |  |" in lines
+    assert "| CGM | 9.25 (0.50) | 70 (0.50) | better |" in lines
+    assert "old" not in lines
+    with pytest.raises(InputError, match="no place for the table 'table2'"):
+        readme.write_table({"paper": "smith2001", "table": "table2", "rows": rows})
+
+
+def test_tables_that_are_written_have_their_place():
+    for table in LISTED:
+        text = (REPOSITORY / "papers" / table["paper"] / "README.md").read_text(encoding="utf-8")
+        begin = text.count(f"<!-- {table['table']}: written by the command -->")
+        assert begin == text.count(f"<!-- end of {table['table']} -->") <= 1
+
+
+def test_only_whole_tables_are_written(run):
+    result = run("tan2015", "table2", "--small", "--write")
+    assert (result.code, result.out) == (2, "")
+    assert "--small" in result.errors[0]
 
 
 def test_label_attraction_runs(small, data_home):
