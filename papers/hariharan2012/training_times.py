@@ -19,7 +19,15 @@ from multimargin import KernelM3L, LinearM3L, datasets
 from multimargin.baselines import CuttingPlaneM3L
 from papers.measuring import Cell, Settings, Step, as_dense, cell, hamming_percent, quiet_about_constants
 
-__all__ = ["cutting_plane_times", "training_progress", "training_times"]
+__all__ = [
+    "CACHE_MIB",
+    "cutting_plane_times",
+    "first_rows",
+    "stratified_labels",
+    "training_progress",
+    "training_rows",
+    "training_times",
+]
 
 CACHE_MIB = 4096
 Seconds = float
@@ -32,14 +40,14 @@ def training_times(settings: Settings, step: Step) -> list[Cell]:
     has_liblinear = _has_liblinear()
     cells: list[Cell] = []
     for entry in settings["sets"]:
-        X_all, Y_all = _training_rows(entry["data"])
+        X_all, Y_all = training_rows(entry["data"])
         for n in entry["rows"]:
-            X, Y = _first_rows(X_all, Y_all, n)
+            X, Y = first_rows(X_all, Y_all, n)
             where = f"{entry['name']}, N = {X.shape[0]:,}"
             seconds: dict[str, Seconds] = {}
             if has_liblinear:
                 step(f"{where}: LIBLINEAR")
-                sample = _stratified_labels(Y, settings["liblinear_labels"])
+                sample = stratified_labels(Y, settings["liblinear_labels"])
                 seconds["LIBLINEAR"] = _liblinear_seconds(X, Y[:, sample]) / len(sample) * Y.shape[1]
             step(f"{where}: LinearM3L")
             seconds["LinearM3L"] = _cpu(LinearM3L(random_state=0).fit, X, Y)
@@ -50,7 +58,7 @@ def training_times(settings: Settings, step: Step) -> list[Cell]:
                 if X.shape[0] > settings["libsvm_rows"]:
                     continue
                 step(f"{where}: LIBSVM, {kernel}")
-                sample = _stratified_labels(Y, settings["libsvm_labels"])
+                sample = stratified_labels(Y, settings["libsvm_labels"])
                 mean = np.mean([_libsvm_seconds(X, Y[:, label], kernel, model.gamma_) for label in sample])
                 seconds[f"LIBSVM, {kernel}"] = float(mean) * Y.shape[1]
             cells += _ratios(where, seconds, settings["kernels"])
@@ -65,10 +73,10 @@ def _ratios(where: str, seconds: dict[str, Seconds], kernels: list[str]) -> list
 
 def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
     """Time a cutting plane on the original problem P1, and LinearM3L to the same primal value."""
-    X_all, Y_all = _training_rows("mediamill")
+    X_all, Y_all = training_rows("mediamill")
     cells: list[Cell] = []
     for n in settings["rows"]:
-        X, Y = _first_rows(X_all, Y_all, n)
+        X, Y = first_rows(X_all, Y_all, n)
         where = f"N = {n:,}"
         step(f"{where}: cutting plane")
         until = time.process_time() + settings["seconds"]
@@ -143,14 +151,14 @@ def training_progress(settings: Settings, step: Step) -> list[Cell]:
     return cells
 
 
-def _training_rows(name: str) -> tuple[Any, NDArray[np.int8]]:
-    """Training part in single precision; text is scaled to unit length, as is customary."""
+def training_rows(name: str) -> tuple[Any, NDArray[np.int8]]:
+    """Return the training part in single precision; text is scaled to unit length, as is customary."""
     data = datasets.load(name, dtype=np.float32)
     X = normalize(data.X_train) if sp.issparse(data.X_train) else np.ascontiguousarray(data.X_train)
     return X, as_dense(data.Y_train).astype(np.int8)
 
 
-def _first_rows(X: Any, Y: NDArray[np.int8], n: int) -> tuple[Any, NDArray[np.int8]]:
+def first_rows(X: Any, Y: NDArray[np.int8], n: int) -> tuple[Any, NDArray[np.int8]]:
     """Draw ``n`` of the rows, all if it is 0, and leave out labels that are constant on them."""
     total = X.shape[0]
     rows = np.arange(total) if n in (0, total) else np.sort(np.random.default_rng(0).choice(total, n, replace=False))
@@ -158,8 +166,8 @@ def _first_rows(X: Any, Y: NDArray[np.int8], n: int) -> tuple[Any, NDArray[np.in
     return X[rows], np.ascontiguousarray(Y[rows][:, (count > 0) & (count < len(rows))])
 
 
-def _stratified_labels(Y: NDArray[np.int8], count: int) -> NDArray[np.intp]:
-    """One label from the middle of each equal part of the labels, ordered by frequency."""
+def stratified_labels(Y: NDArray[np.int8], count: int) -> NDArray[np.intp]:
+    """Take one label from the middle of each equal part of the labels, ordered by frequency."""
     order = np.argsort(Y.sum(axis=0), kind="stable")
     return order[[(2 * k + 1) * len(order) // (2 * count) for k in range(count)]]
 

@@ -173,6 +173,12 @@ def test_other_methods_run(small, data_home):
     assert all(20 < loss < 40 for loss in ours.values())
 
 
+def test_the_dual_of_both_programs_rises(small, data_home):
+    ours = small("hariharan2012", "fig3")
+    assert ours["SIAM, 90 % of the dual: LIBSVM / KernelM3L"] > 0
+    assert ours["SIAM, 90 % of the dual: LIBSVM, passes for a label"] > 0
+
+
 def test_seconds_of_another_machine_get_no_verdict():
     assert compared({"ours": 1.0, "judged": False}, 20.0, 0.5, False)["verdict"] is None
 
