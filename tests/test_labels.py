@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -17,6 +17,7 @@ def give_back(labels):
     return write_labels(labels.positives, labels.form, labels.names, labels.values)
 
 
+@settings(deadline=None)
 @given(binary)
 def test_every_form_is_read_alike_and_given_back(cells):
     names = [f"l{j}" for j in range(cells.shape[1])]
@@ -28,6 +29,7 @@ def test_every_form_is_read_alike_and_given_back(cells):
         cells.astype(int).tolist(),
         pd.DataFrame(cells.astype(int), columns=names),
         pd.DataFrame(cells, columns=names),
+        pd.DataFrame(cells.astype(np.int8), columns=names).astype(pd.SparseDtype(np.int8, 0)),
         *[kind(cells.astype(np.float32)) for kind in SPARSE],
     ]
     for Y in forms:
@@ -46,6 +48,28 @@ def test_every_form_is_read_alike_and_given_back(cells):
     labels = read_labels(sets, names=names)
     np.testing.assert_array_equal(labels.positives.toarray(), cells)
     assert give_back(labels) == sets
+
+
+@settings(deadline=None)
+@given(binary, st.sampled_from(["Int64", "UInt8", "Boolean", "Float32"]))
+def test_polars_is_read_and_given_back(cells, dtype):
+    pl = pytest.importorskip("polars")
+    names = [f"l{j}" for j in range(cells.shape[1])]
+    Y = pl.DataFrame(cells.astype(int), schema=names).cast(getattr(pl, dtype))
+    for form in (Y, Y.lazy()):
+        labels = read_labels(form)
+        assert labels.names.tolist() == names
+        np.testing.assert_array_equal(labels.positives.toarray(), cells)
+        assert give_back(labels).equals(Y)
+        assert give_back(labels).schema == Y.schema
+
+
+def test_polars_may_leave_labels_open():
+    pl = pytest.importorskip("polars")
+    labels = read_labels(pl.DataFrame({"a": [1, 0, None], "b": [1.0, float("nan"), 0.0]}))
+    np.testing.assert_array_equal(labels.missing.toarray(), [[0, 0], [0, 1], [1, 0]])
+    with pytest.raises(InputError, match="Column 'b' of Y has dtype String"):
+        read_labels(pl.DataFrame({"a": [1, 0], "b": ["x", "y"]}))
 
 
 def test_minus_one_form_returns_minus_one():

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +36,7 @@ SPARSE_CONTAINERS = {
     for kind in ("array", "matrix")
     for name in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 }
+FRAME_CONTAINERS = ("", "sparse", "polars")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class LabelForm:
     negative : int
         The value of a negative cell, 0 or -1.
     container : str
-        For ``"sparse"``, SciPy's class name, such as ``"csr_matrix"``.
+        For ``"sparse"``, SciPy's class name, such as ``"csr_matrix"``. For ``"frame"``, ``""`` is pandas, ``"sparse"``
+        pandas with sparse columns, and ``"polars"``.
     """
 
     kind: Literal["array", "sparse", "frame", "sets", "column"]
@@ -60,7 +62,7 @@ class LabelForm:
     container: str = ""
 
     def __post_init__(self) -> None:
-        containers = SPARSE_CONTAINERS if self.kind == "sparse" else ("",)
+        containers = {"sparse": tuple(SPARSE_CONTAINERS), "frame": FRAME_CONTAINERS}.get(self.kind, ("",))
         cells = self.kind == "column" or np.dtype(self.dtype).kind in "biuf"
         if self.kind not in KINDS or not cells or self.negative not in (0, -1) or self.container not in containers:
             msg = f"There is no form of labels such as {self}. {FORMS}."
@@ -139,7 +141,7 @@ def read_labels(
 
     Parameters
     ----------
-    Y : array, sparse matrix or array, DataFrame, list of label sets, 1-D array, or LabelMatrix
+    Y : array, sparse matrix or array, pandas or polars DataFrame, list of label sets, 1-D array, or LabelMatrix
         A LabelMatrix is returned as it is, so that a sparse Y can carry the names of its labels into ``fit``.
         Cells are 0/1, booleans or -1/1; NaN is an unknown label. In a sparse Y the stored entries are 1 (or NaN).
         A list of lists is an indicator matrix if it is a rectangular table of 0 and 1, and label sets otherwise; sets
@@ -174,6 +176,8 @@ def read_labels(
         labels = Y
     elif sp.issparse(Y):
         labels = _from_sparse(Y, names, subject)
+    elif _is_polars(Y):
+        labels = _from_polars(Y, names, subject)
     elif hasattr(Y, "columns") and hasattr(Y, "iloc"):
         labels = _from_frame(Y, names, subject)
     elif _is_label_sets(Y):
@@ -211,11 +215,18 @@ def write_labels(
         return np.asarray(values)[dense[:, 0].astype(int) if len(values) == 2 else np.zeros(len(dense), dtype=int)]
     one = np.ones((), dtype=form.dtype)
     cells = np.where(dense, one, np.asarray(form.negative, dtype=form.dtype))
-    if form.kind == "frame":
-        import pandas as pd
+    return _as_frame(cells, form.container, names, index) if form.kind == "frame" else cells
 
-        return pd.DataFrame(cells, columns=pd.Index(names), index=index)
-    return cells
+
+def _as_frame(cells: NDArray[Any], container: str, names: NDArray[Any], index: Any) -> Any:
+    if container == "polars":
+        import polars
+
+        return polars.DataFrame(cells, schema=[str(name) for name in names])
+    import pandas as pd
+
+    frame = pd.DataFrame(cells, columns=pd.Index(names), index=index)
+    return frame.astype(pd.SparseDtype(cells.dtype, cells.dtype.type(0))) if container == "sparse" else frame
 
 
 def label_tuples(positives: sp.csr_array, names: NDArray[Any]) -> list[tuple[Any, ...]]:
@@ -292,23 +303,51 @@ def _from_sparse(Y: Any, names: Any, subject: str) -> LabelMatrix:
     return _labels(_with_data(cells, cells.data == 1), missing, names, form)
 
 
+def _is_polars(Y: Any) -> bool:
+    return type(Y).__module__.partition(".")[0] == "polars" and type(Y).__name__ in ("DataFrame", "LazyFrame")
+
+
+def _from_polars(Y: Any, names: Any, subject: str) -> LabelMatrix:
+    if hasattr(Y, "collect"):  # a frame that is still to be computed
+        Y = Y.collect()
+    for name, dtype in Y.schema.items():
+        if not (dtype.is_numeric() or str(dtype) == "Boolean"):
+            _refuse_column(name, dtype, subject)
+    kinds = {str(dtype) for dtype in Y.dtypes}
+    columns = _as_names(list(Y.columns)) if names is None else names
+    cells = np.column_stack([Y[name].cast(float).to_numpy() for name in Y.columns]) if Y.width else np.empty(Y.shape)
+    if kinds == {"Boolean"} and not np.isnan(cells).any():
+        dtype = "bool"
+    elif len(kinds) == 1 and not np.isnan(cells).any():
+        dtype = Y[:, 0].to_numpy().dtype.name
+    else:
+        dtype = "float64" if np.isnan(cells).any() or any("Float" in kind for kind in kinds) else "int64"
+    return _from_cells(cells, columns, "frame", dtype, subject, "polars")
+
+
+def _refuse_column(name: Any, dtype: Any, subject: str) -> NoReturn:
+    msg = (
+        f"Column {name!r} of {subject} has dtype {dtype}; label columns hold 0/1, booleans or NaN. Convert the "
+        "column, or drop it if it is not a label."
+    )
+    raise InputError(msg)
+
+
 def _from_frame(Y: Any, names: Any, subject: str) -> LabelMatrix:
     for name, dtype in Y.dtypes.items():
         if getattr(dtype, "kind", "O") not in "biuf":
-            msg = (
-                f"Column {name!r} of {subject} has dtype {dtype}; label columns hold 0/1, booleans or NaN. Convert the "
-                "column, or drop it if it is not a label."
-            )
-            raise InputError(msg)
+            _refuse_column(name, dtype, subject)
     columns = _as_names(list(Y.columns)) if names is None else names
     cells = Y.to_numpy(dtype=np.float64, na_value=np.nan) if Y.shape[1] else np.empty(Y.shape)
     kinds = {dtype.kind for dtype in Y.dtypes}
     integral = kinds <= set("biu")
     nullable_or_float = not integral or bool(np.isnan(cells).any())
     dtype = "float64" if nullable_or_float else "bool" if kinds == {"b"} else "int64"
-    if kinds and len(set(Y.dtypes)) == 1 and isinstance(Y.dtypes.iloc[0], np.dtype):
-        dtype = Y.dtypes.iloc[0].name
-    return _from_cells(cells, columns, "frame", dtype, subject)
+    sparse = bool(kinds) and all(hasattr(dtype, "fill_value") for dtype in Y.dtypes)
+    if kinds and len(set(Y.dtypes)) == 1:
+        common = Y.dtypes.iloc[0].subtype if sparse else Y.dtypes.iloc[0]
+        dtype = common.name if isinstance(common, np.dtype) else dtype
+    return _from_cells(cells, columns, "frame", dtype, subject, "sparse" if sparse else "")
 
 
 def _from_array(Y: Any, names: Any, subject: str) -> LabelMatrix:
@@ -363,7 +402,9 @@ def _from_column(y: NDArray[Any], names: Any, subject: str) -> LabelMatrix:
     return _labels(one, missing, [0] if names is None else names, form, values=values)
 
 
-def _from_cells(cells: NDArray[Any], names: Any, kind: Any, dtype: str, subject: str) -> LabelMatrix:
+def _from_cells(
+    cells: NDArray[Any], names: Any, kind: Any, dtype: str, subject: str, container: str = ""
+) -> LabelMatrix:
     positive = cells == 1
     unknown = np.isnan(cells) if cells.dtype.kind == "f" else None
     other = ~positive if unknown is None else ~(positive | unknown)
@@ -382,7 +423,7 @@ def _from_cells(cells: NDArray[Any], names: Any, kind: Any, dtype: str, subject:
         )
         raise InputError(msg)
     missing = sp.csr_array(unknown) if unknown is not None and unknown.any() else None
-    return _labels(sp.csr_array(positive), missing, names, LabelForm(kind, dtype=dtype, negative=negative))
+    return _labels(sp.csr_array(positive), missing, names, LabelForm(kind, dtype, negative, container))
 
 
 def _labels(
