@@ -287,6 +287,35 @@ def test_validation_holds_rows_out(small):
     assert model.certificate_.relative_gap <= model.tol
 
 
+def still(primal, change):
+    """The rounds t > 2 after which the paper's rule would end, in its own words."""
+    f = np.asarray(primal)
+    return [t for t in range(3, len(f)) if abs(f[t] - f[t - 2]) / f[t - 2] <= change]
+
+
+@pytest.mark.parametrize("change", [0.02, 0.05, 0.3])
+def test_the_paper_stops_when_two_rounds_change_the_objective_by_little(small, change):
+    options = {"C": 0.3, "budget": 1, "batch": 1, "prune": 0.0, "random_state": 0}
+    model = CliqueClassifier(stopping="objective", objective_change=change, **options).fit(*small)
+    path = model.path_
+    assert still(path.primal, change)[:1] == [len(path.primal) - 1]  # at the first of them
+    assert path.n_cliques.tolist() == list(range(len(path.primal)))
+    assert np.all(1 - path.dual / path.primal <= 0.1 * change * (1 + 1e-9))
+    assert model.certificate_.converged
+    longer = CliqueClassifier(stopping="limit", tol=0.1 * change, **options).fit(*small).path_
+    assert len(longer.primal) > len(path.primal)
+
+
+def test_the_paper_stops_too_late_and_pruning_makes_up_for_it():
+    """It keeps what two rounds brought that hardly helped: the four true edges are there, with small others."""
+    data = make_clique_labels(n_samples=2000, random_state=0)
+    model = CliqueClassifier(C=5.0, stopping="objective", prune=0.0, tol=0.01, random_state=0).fit(data.X, data.Y)
+    true = {(0, 1), (0, 2), (0, 3), (0, 4)}
+    assert true < set(model.cliques_)
+    share = dict(zip(model.cliques_, model.clique_shares_, strict=True))
+    assert min(share[c] for c in true) > max(share[c] for c in share if c not in true)
+
+
 @pytest.mark.parametrize("options", [{"stopping": "validation"}, {"loss": "softmax-margin"}, {"stopping": "gap"}])
 def test_a_fit_cut_short_still_has_a_certificate_of_all_rows(small, options):
     X, Y = small

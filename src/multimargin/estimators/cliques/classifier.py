@@ -100,15 +100,20 @@ class CliqueClassifier(MultilabelClassifier):
     max_order : int, default=2
         Largest number of labels in a learned clique. Triples of up to 40 labels are all candidates; of more labels,
         and cliques of four or more, candidates grow out of the cliques in the model.
-    stopping : {"significance", "validation", "gap", "limit"}, default="significance"
+    stopping : {"significance", "validation", "gap", "objective", "limit"}, default="significance"
         When a learned graph is complete: when no candidate passes a test of significance; when the loss on rows held
         out has not improved for three rounds (the model is then trained on all rows with the best number of cliques);
-        when the duality gap over all candidates is at most ``tol``; or at ``max_cliques``.
+        when the duality gap over all candidates is at most ``tol``; when two rounds have changed the objective by at
+        most ``objective_change``, the paper's rule; or at ``max_cliques``.
     significance : float, default=0.01
         Level of the test, shared between all candidates. The labellings in the test depend on the same data, so the
         level is a guide, not a guarantee.
     validation_fraction : float, default=0.2
         Share of the rows held out with ``stopping="validation"``.
+    objective_change : float, default=0.05
+        With ``stopping="objective"``, :math:`\epsilon_o` of the paper's rule: learning ends after round t > 2 if
+        :math:`|f_t - f_{t-2}| \le \epsilon_o f_{t-2}`, where :math:`f_t` is the objective after t rounds of joining,
+        each solved to a tenth of this change. The cliques of the last two rounds stay, though they hardly helped.
     batch : int, default=None
         Cliques added in a round; None stands for ``max(budget, n_labels // 10)``.
     prune : float, default=0.05
@@ -201,9 +206,10 @@ class CliqueClassifier(MultilabelClassifier):
         "budget": [Interval(Integral, 1, None, closed="left")],
         "max_cliques": [Interval(Integral, 0, None, closed="left"), None],
         "max_order": [Interval(Integral, 2, 8, closed="both")],
-        "stopping": [StrOptions({"significance", "validation", "gap", "limit"})],
+        "stopping": [StrOptions({"significance", "validation", "gap", "objective", "limit"})],
         "significance": [Interval(Real, 0, 1, closed="neither")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "objective_change": [Interval(Real, 0, 1, closed="neither")],
         "batch": [Interval(Integral, 1, None, closed="left"), None],
         "prune": [Interval(Real, 0, 1, closed="left")],
         "loss": [StrOptions({"hinge", "softmax-margin"})],
@@ -234,6 +240,7 @@ class CliqueClassifier(MultilabelClassifier):
         stopping: str = "significance",
         significance: float = 0.01,
         validation_fraction: float = 0.2,
+        objective_change: float = 0.05,
         batch: int | None = None,
         prune: float = 0.05,
         loss: str = "hinge",
@@ -260,6 +267,7 @@ class CliqueClassifier(MultilabelClassifier):
         self.stopping = stopping
         self.significance = significance
         self.validation_fraction = validation_fraction
+        self.objective_change = objective_change
         self.batch = batch
         self.prune = prune
         self.loss = loss
@@ -389,6 +397,7 @@ class CliqueClassifier(MultilabelClassifier):
             stopping=self.stopping,
             significance=float(self.significance),
             validation_fraction=float(self.validation_fraction),
+            objective_change=float(self.objective_change),
             prune=float(self.prune),
             tol=float(self.tol),
         )
