@@ -1,6 +1,6 @@
 """Native core of multimargin. Not public: use the estimators."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import enum
 from typing import Annotated, Any, overload
 
@@ -512,6 +512,11 @@ class ProximalStep:
 
     def __init__(self, centre: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], enough: float) -> None: ...
 
+class FeatureGroup:
+    """Columns that the same cliques see, as a matrix of their own."""
+
+    def __init__(self, *, rows: Rows, columns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], nodes: bool, cliques: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
 class CliqueFit:
     """What the solver of a clique model leaves."""
 
@@ -530,7 +535,7 @@ class CliqueFit:
     def atoms(self) -> Atoms:
         """dual variables"""
 
-def fit_cliques(*, rows: Rows, labels: LabelBits, bias: float, inference: CliqueInference, cliques: Cliques, eta: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Atoms | None, step: ProximalStep | None, limits: Limits) -> CliqueFit: ...
+def fit_cliques(*, rows: Rows, labels: LabelBits, bias: float, inference: CliqueInference, cliques: Cliques, eta: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], groups: Sequence[FeatureGroup], start: Atoms | None, step: ProximalStep | None, limits: Limits) -> CliqueFit: ...
 
 def k_support(a: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], budget: int) -> tuple[float, NDArray]: ...
 

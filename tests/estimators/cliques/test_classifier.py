@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from multimargin import CliqueClassifier, _core, certify
+from multimargin._rows import native_rows
 from multimargin.datasets import make_clique_labels
 from multimargin.errors import InputError
 from multimargin.estimators.cliques.data import CliqueData
@@ -421,12 +422,22 @@ def test_inference_is_compiled_once_for_every_graph(small, options, monkeypatch)
         ({"atoms": (np.array([0]), np.ones(1), np.zeros((1, 2), np.uint64))}, "atoms do not fit the labels"),
         ({"atoms": (np.array([1, 0]), np.ones(2), np.zeros((2, 1), np.uint64))}, "in the order of the rows"),
         ({"centre": np.zeros((3, 2))}, "one row per subset"),
+        ({"group": (np.ones((15, 1), np.float32), [0], [1])}, "of another kind"),
+        ({"group": (np.ones((14, 1)), [0], [1])}, "of another kind"),
+        ({"group": (np.ones((15, 1)), [0, 1], [1])}, "columns or the cliques of a group"),
+        ({"group": (np.ones((15, 1)), [4], [1])}, "columns or the cliques of a group"),
+        ({"group": (np.ones((15, 1)), [0], [1, 1])}, "columns or the cliques of a group"),
     ],
 )
 def test_the_native_solver_refuses_what_does_not_fit(tiny, spoil, message):
     data = data_of(*tiny, 1.0)
     graph = CliqueGraph(3, ((0, 1),))
     members = np.array(spoil.get("cliques", [(0, 1, 3)]), dtype=np.int32)[0]
+    groups = []
+    if "group" in spoil:
+        X, columns, cliques = spoil["group"]
+        seen = np.array(cliques, dtype=np.uint8)
+        groups = [_core.FeatureGroup(rows=native_rows(X), columns=np.array(columns), nodes=True, cliques=seen)]
     with pytest.raises(ValueError, match=message):
         _core.fit_cliques(
             rows=data.problem.rows,
@@ -435,6 +446,7 @@ def test_the_native_solver_refuses_what_does_not_fit(tiny, spoil, message):
             inference=graph.inference,
             cliques=_core.Cliques(np.array([0, len(members)]), members, np.array([0.25]), 1),
             eta=spoil.get("eta", np.ones(1)),
+            groups=groups,
             start=_core.Atoms(*spoil["atoms"]) if "atoms" in spoil else None,
             step=_core.ProximalStep(spoil["centre"], 1.0) if "centre" in spoil else None,
             limits=_core.Limits(tol=0.1, max_iter=1, threads=1),
@@ -489,7 +501,7 @@ def test_softmax_margin_equals_enumeration(tiny):
     wrong = (labellings[None] != Y[:, None]).sum(axis=2)
     losses = mu * np.log(np.exp((scores + wrong) / mu).sum(axis=1)) - scores[np.arange(15), own]
     kappa = graph.kappa(np.ones(3))
-    value = 0.5 * np.sum(model.subset_coef_**2 / kappa[:, None]) + C * losses.sum()
+    value = 0.5 * np.sum(model.subset_coef_**2 / kappa) + C * losses.sum()
     assert model.certificate_.primal == pytest.approx(value, rel=1e-10)
     assert model.certificate_.relative_gap <= 1e-8
     p = np.exp(scores / mu)
