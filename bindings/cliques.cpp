@@ -1,5 +1,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 
@@ -82,6 +83,40 @@ struct PythonStep {
     double enough;
 };
 
+// Columns that the same cliques see, as a matrix of their own. Holds on to the arrays.
+struct PythonGroup {
+    nb::object rows;
+    Vector<std::int64_t> columns;
+    bool nodes;
+    Vector<std::uint8_t> cliques;
+};
+
+// The groups, or all features in one that everybody sees.
+template <class X>
+std::vector<FeatureGroup<X>> feature_groups(const X& x, double bias, const std::vector<PythonGroup>& groups,
+                                            std::size_t cliques) {
+    std::vector<FeatureGroup<X>> found;
+    if (groups.empty()) {
+        std::vector<Index> columns(static_cast<std::size_t>(x.cols() + 1));
+        std::iota(columns.begin(), columns.end(), 0);
+        found.push_back({x, bias, std::move(columns), true, std::vector<std::uint8_t>(cliques, 1)});
+    }
+    for (const auto& group : groups) {
+        const auto* own = std::get_if<X>(&nb::cast<const Rows&>(group.rows).matrix);
+        expect(own && own->rows() == x.rows(), "the features of a group are of another kind than the rows");
+        const auto columns = view(group.columns);
+        const auto seen = view(group.cliques);
+        expect(static_cast<Index>(columns.size()) == own->cols() &&
+                   std::ranges::all_of(columns, [&](auto j) { return j >= 0 && j <= x.cols(); }) &&
+                   seen.size() == cliques,
+               "the columns or the cliques of a group do not fit");
+        std::vector<Index> places(columns.begin(), columns.end());
+        places.push_back(-1);  // the constant feature is a column like others
+        found.push_back({*own, 0.0, std::move(places), group.nodes, {seen.begin(), seen.end()}});
+    }
+    return found;
+}
+
 struct CliqueFit {
     fit::FitResult result;
     Array weights, eta;
@@ -90,8 +125,8 @@ struct CliqueFit {
 
 CliqueFit fit_cliques(Visits visits, const Rows& rows, const LabelBits& labels, double bias,
                       const CliqueInference& inference, const CliqueList& cliques, const Vector<double>& eta,
-                      const std::optional<PythonAtoms>& start, const std::optional<PythonStep>& step,
-                      const PythonLimits& limits) {
+                      const std::vector<PythonGroup>& groups, const std::optional<PythonAtoms>& start,
+                      const std::optional<PythonStep>& step, const PythonLimits& limits) {
     PythonControl control = limits.control();
     return std::visit(
         [&]<class X>(const X& x) -> CliqueFit {
@@ -105,7 +140,8 @@ CliqueFit fit_cliques(Visits visits, const Rows& rows, const LabelBits& labels, 
             expect(!step || (step->centre.shape(0) == subsets.size() &&
                              static_cast<Index>(step->centre.shape(1)) == columns),
                    "centre must have one row per subset and one column per feature and 1");
-            const CliqueProblem<X> problem{x, bias, labels, subsets, cliques};
+            const auto features = feature_groups(x, bias, groups, cliques.size());
+            const CliqueProblem<X> problem{x.rows(), columns, features, labels, subsets, cliques};
             CliqueFrankWolfe<X> solver(problem, inference, view(eta), visits, limits.core);
             fit::FitResult result;
             {
@@ -150,12 +186,13 @@ void def_fit(nb::module_& m, const char* name) {
     m.def(
         name,
         [](const Rows& rows, const LabelBits& labels, double bias, const CliqueInference& inference,
-           const CliqueList& cliques, Vector<double> eta, std::optional<PythonAtoms> start,
-           std::optional<PythonStep> step, const PythonLimits& limits) {
-            return fit_cliques(visits, rows, labels, bias, inference, cliques, eta, start, step, limits);
+           const CliqueList& cliques, Vector<double> eta, const std::vector<PythonGroup>& groups,
+           std::optional<PythonAtoms> start, std::optional<PythonStep> step, const PythonLimits& limits) {
+            return fit_cliques(visits, rows, labels, bias, inference, cliques, eta, groups, start, step, limits);
         },
         nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("bias"), nb::arg("inference"), nb::arg("cliques"),
-        nb::arg("eta").noconvert(), nb::arg("start").none(), nb::arg("step").none(), nb::arg("limits"));
+        nb::arg("eta").noconvert(), nb::arg("groups"), nb::arg("start").none(), nb::arg("step").none(),
+        nb::arg("limits"));
 }
 
 template <class T>
@@ -213,6 +250,18 @@ void bind_cliques(nb::module_& m) {
                 new (self) PythonStep{std::move(centre), enough};
             },
             nb::arg("centre").noconvert(), nb::arg("enough"));
+    nb::class_<PythonGroup>(m, "FeatureGroup", "Columns that the same cliques see, as a matrix of their own.")
+        .def(
+            "__init__",
+            [](PythonGroup* self, nb::object rows, Vector<std::int64_t> columns, bool nodes,
+               Vector<std::uint8_t> cliques) {
+                new (self) PythonGroup{std::move(rows), std::move(columns), nodes, std::move(cliques)};
+            },
+            nb::kw_only(), nb::arg("rows"), nb::arg("columns").noconvert(), nb::arg("nodes"),
+            nb::arg("cliques").noconvert(),
+            nb::sig("def __init__(self, *, rows: Rows, columns: Annotated[NDArray[numpy.int64], dict(shape=(None,), "
+                    "order='C', device='cpu', writable=False)], nodes: bool, cliques: Annotated[NDArray[numpy.uint8], "
+                    "dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None"));
     nb::class_<CliqueFit>(m, "CliqueFit", "What the solver of a clique model leaves.")
         .def_ro("result", &CliqueFit::result)
         .def_ro("weights", &CliqueFit::weights, nb::rv_policy::automatic, "subsets x (features + 1)")

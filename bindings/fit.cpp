@@ -19,15 +19,16 @@ void bind_fit(nb::module_& m) {
         .def(
             "__init__",
             [](PythonLimits* self, double tol, int max_iter, int threads, std::uint64_t seed, double time_limit,
-               nb::object report, int passes) {
-                new (self) PythonLimits{{tol, max_iter, threads, seed, passes}, time_limit, std::move(report)};
+               nb::object report, int passes, bool iterates) {
+                new (self)
+                    PythonLimits{{tol, max_iter, threads, seed, passes}, time_limit, std::move(report), iterates};
             },
             nb::kw_only(), nb::arg("tol"), nb::arg("max_iter"), nb::arg("threads"), nb::arg("seed") = 0,
             nb::arg("time_limit") = std::numeric_limits<double>::infinity(), nb::arg("report") = nb::none(),
-            nb::arg("passes") = 0,
+            nb::arg("passes") = 0, nb::arg("iterates") = false,
             nb::sig("def __init__(self, *, tol: float, max_iter: int, threads: int, seed: int = 0, time_limit: float = "
                     "float('inf'), report: collections.abc.Callable[[int, float, float | None, float | None], bool] | "
-                    "None = None, passes: int = 0) -> None"))
+                    "None = None, passes: int = 0, iterates: bool = False) -> None"))
         .def_prop_ro("tol", [](const PythonLimits& l) { return l.core.tol; })
         .def_prop_ro("max_iter", [](const PythonLimits& l) { return l.core.max_iter; })
         .def_prop_ro("threads", [](const PythonLimits& l) { return l.core.threads; })

@@ -10,6 +10,7 @@ struct PythonLimits {
     fit::Limits core;
     double time_limit;
     nanobind::object report;
+    bool iterates;  // whether report wants to see where the solver stands, if that can show it
 
     PythonControl control() const { return {report, time_limit}; }
 };

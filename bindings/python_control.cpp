@@ -9,7 +9,9 @@ bool PythonControl::report(const Progress& p) {
     if (report_.is_none()) return false;
     nb::object primal = p.evaluated ? nb::object(nb::float_(p.primal)) : nb::none();
     nb::object dual = p.evaluated ? nb::object(nb::float_(p.dual)) : nb::none();
-    return nb::cast<bool>(nb::bool_(report_(p.pass, p.time, primal, dual)));
+    nb::object stop =
+        iterate_ ? report_(p.pass, p.time, primal, dual, iterate_()) : report_(p.pass, p.time, primal, dual);
+    return nb::cast<bool>(nb::bool_(stop));
 }
 
 void PythonControl::check_interrupt() {

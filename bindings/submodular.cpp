@@ -156,6 +156,18 @@ struct SubmodularFit {
     std::optional<Planes> planes;
 };
 
+nb::object shown(SubmodularModel model, Index labels, Index cols) {
+    const auto pairs = static_cast<Index>(model.attraction.size());
+    return nb::make_tuple(moved_array(std::move(model.coef), {labels, cols}),
+                          moved_array(std::move(model.intercept), {labels}),
+                          moved_array(std::move(model.attraction), {pairs}));
+}
+
+template <class Solver>
+void let_watch(const PythonLimits& limits, const Solver& solver, Index labels, Index cols, PythonControl& control) {
+    if (limits.iterates) control.show([&solver, labels, cols] { return shown(solver.iterate(), labels, cols); });
+}
+
 template <class Run, class Solver>
 SubmodularFit solve(Run&& run, Solver& solver, Index labels, Index cols) {
     fit::FitResult result;
@@ -182,6 +194,7 @@ SubmodularFit fit_submodular(const SubmodularData& data, std::optional<Planes> p
             planes->check(problem.rows(), problem.labels);
             solver.start_from(*planes, model->model(problem), control);
         }
+        let_watch(limits, solver, problem.labels, problem.x.cols(), control);
         SubmodularFit found =
             solve([&] { return solver.run(certify, control); }, solver, problem.labels, problem.x.cols());
         if (keep_planes) found.planes = planes_of(solver, problem.rows());
@@ -193,6 +206,7 @@ SubmodularFit fit_submodular_bundle(const SubmodularData& data, double stride, c
     PythonControl control = limits.control();
     return data.with_problem([&]<class X>(const SubmodularProblem<X>& problem) {
         SubmodularBundle<X> solver(problem, limits.core, stride);
+        let_watch(limits, solver, problem.labels, problem.x.cols(), control);
         return solve([&] { return solver.run(control); }, solver, problem.labels, problem.x.cols());
     });
 }

@@ -224,7 +224,7 @@ def _cliques(rng: np.random.Generator) -> Attack:
     model = CliqueClassifier(
         **common(rng),
         graph=[None, "learned", "chow-liu", "full"][rng.integers(4)],
-        stopping=str(rng.choice(["significance", "gap", "limit"])),
+        stopping=str(rng.choice(["significance", "gap", "objective", "limit"])),
         max_order=int(rng.integers(2, 4)),
         class_weight=random_class_weight(rng),
         warm_start=bool(rng.integers(2)),

@@ -32,10 +32,10 @@
 
 #include "core/base/parallel.hpp"
 #include "core/base/rng.hpp"
+#include "core/cliques/group_weights.hpp"
 #include "core/cliques/problem.hpp"
 #include "core/fit/run.hpp"
 #include "core/inference/cliques/clique_inference.hpp"
-#include "core/numerics/label_weights.hpp"
 
 namespace multimargin::cliques {
 
@@ -44,8 +44,8 @@ using namespace numerics;
 
 template <RowMatrix X>
 struct CliqueProblem {
-    const X& x;
-    double bias;
+    Index rows, columns;  // columns: the constant feature included
+    std::span<const FeatureGroup<X>> groups;
     const LabelBits& labels;
     const LabelSubsets& subsets;  // those of the oracle
     const CliqueList& cliques;
@@ -74,24 +74,21 @@ struct SubsetKernels {
         for (int k = 0; k < chunks; ++k) sum += a[k] * b[k];
         return (sum[0] + sum[1]) + (sum[2] + sum[3]);
     }
-    // sum_T kappa_T (b_T - a_T)^2
-    MULTIMARGIN_SIMD static double distance(const Chunk<double>* kappa, const Chunk<double>* a, const Chunk<double>* b,
+    // sum_T slopes_T (b_T - a_T)^2
+    MULTIMARGIN_SIMD static double distance(const Chunk<double>* slopes, const Chunk<double>* a, const Chunk<double>* b,
                                             int chunks) {
         Chunk<double> sum{};
-        for (int k = 0; k < chunks; ++k) sum += kappa[k] * (b[k] - a[k]) * (b[k] - a[k]);
+        for (int k = 0; k < chunks; ++k) sum += slopes[k] * (b[k] - a[k]) * (b[k] - a[k]);
         return (sum[0] + sum[1]) + (sum[2] + sum[3]);
     }
-    // moved += step (b - a),  scores -= step curvature kappa (b - a)
-    MULTIMARGIN_SIMD static void move(double step, double curvature, const Chunk<double>* kappa, const Chunk<double>* a,
+    // moved += step (b - a),  scores -= step cost slopes (b - a)
+    MULTIMARGIN_SIMD static void move(double step, double cost, const Chunk<double>* slopes, const Chunk<double>* a,
                                       const Chunk<double>* b, Chunk<double>* moved, Chunk<double>* scores, int chunks) {
         for (int k = 0; k < chunks; ++k) {
             const Chunk<double> change = step * (b[k] - a[k]);
             moved[k] += change;
-            scores[k] -= curvature * kappa[k] * change;
+            scores[k] -= cost * slopes[k] * change;
         }
-    }
-    MULTIMARGIN_SIMD static void multiply(const Chunk<double>* kappa, Chunk<double>* scores, int chunks) {
-        for (int k = 0; k < chunks; ++k) scores[k] *= kappa[k];
     }
 };
 
@@ -104,26 +101,24 @@ class CliqueFrankWolfe {
           inference_(inference),
           visits_(visits),
           eta_(eta.begin(), eta.end()),
-          q_(problem.x, problem.bias, static_cast<int>(problem.subsets.size())),
+          q_(problem.groups, problem.cliques, problem.subsets, problem.rows),
           chunks_(q_.chunks()),
-          kappa_(chunks_),
+          slopes_(chunks_),
           change_(chunks_),
-          atoms_(static_cast<std::size_t>(problem.x.rows())),
+          atoms_(static_cast<std::size_t>(problem.rows)),
           order_(atoms_.size()),
           rng_(limits.seed),
-          norm_(atoms_.size()),
           hinge_(atoms_.size()),
           last_gap_(atoms_.size(), 0.0),
           rest_(atoms_.size(), 0),
           resting_(atoms_.size(), 0) {
         std::iota(order_.begin(), order_.end(), 0);
-        for (Index i = 0; i < p_.x.rows(); ++i) {
-            norm_[i] = squared_norm(p_.x.row(i)) + p_.bias * p_.bias;
+        for (Index i = 0; i < p_.rows; ++i) {
             atoms_[i].weight.assign(1, 1.0);
             atoms_[i].bits.assign(p_.labels.truth(i), p_.labels.truth(i) + p_.labels.words());
         }
         for (int t = 0; t < std::max(limits.threads, 1); ++t) scratch_.emplace_back(inference, chunks_);
-        set_kappa();
+        q_.set_shares(eta_);
     }
 
     // Continues from distributions of an earlier run on the same rows, whatever its cliques were: atom j belongs to
@@ -212,22 +207,16 @@ class CliqueFrankWolfe {
     // What a thread needs to look at a row.
     struct Scratch {
         Scratch(const CliqueInference& inference, int chunks)
-            : workspace(inference.workspace()), scores(chunks), chi(chunks), best(inference.words()) {}
+            : workspace(inference.workspace()), scores(chunks), spare(chunks), chi(chunks), best(inference.words()) {}
         typename CliqueInference::Workspace workspace;
-        ChunkVector<double> scores, chi;
+        ChunkVector<double> scores, spare, chi;
         std::vector<Word> best;
         double half_loss = 0.0;  // half the loss of a labelling that is wrong at all known labels
     };
 
-    void set_kappa() {
-        const auto kappa = p_.cliques.kappa(p_.labels.size(), p_.subsets.size(), eta_);
-        for (std::size_t t = 0; t < kappa.size(); ++t) kappa_[static_cast<Index>(t)] = kappa[t];
-    }
-
     // Scores of row i with the loss folded into the singletons: value(y) = half_loss + scores . chi(y).
     void read_scores(Index i, Scratch& s) const {
-        q_.scores(i, s.scores.chunks());
-        SubsetKernels::multiply(kappa_.chunks(), s.scores.chunks(), chunks_);
+        q_.scores(i, s.scores.chunks(), s.spare.chunks());
         const Word *truth = p_.labels.truth(i), *known = p_.labels.known(i);
         characters(p_.subsets, truth, known, &s.chi[0]);
         bool unknown = false;
@@ -257,8 +246,9 @@ class CliqueFrankWolfe {
     double visit(Index i) {
         Scratch& s = scratch_[0];
         RowDistribution& atoms = atoms_[i];
-        const double cost = p_.labels.cost(i), curvature = cost * norm_[i];
+        const double cost = p_.labels.cost(i);
         read_scores(i, s);
+        q_.slopes(i, slopes_.chunks());
         expand(i, atoms);
         change_.clear();
         const auto answer = ask(i, s);
@@ -272,9 +262,9 @@ class CliqueFrankWolfe {
             if (best == worst || values_[best] - mean <= enough_of_list * gap * (step > 0)) break;
             const double rise = values_[best] - values_[worst];
             if (!(rise > 0)) break;
-            const double slope = curvature * SubsetKernels::distance(kappa_.chunks(), chi(worst), chi(best), chunks_);
+            const double slope = cost * SubsetKernels::distance(slopes_.chunks(), chi(worst), chi(best), chunks_);
             const double amount = slope * atoms.weight[worst] > rise ? rise / slope : atoms.weight[worst];
-            shift(i, atoms, worst, best, amount, curvature, s);
+            shift(i, atoms, worst, best, amount, s);
             moved = true;
             mean = value_atoms(atoms, s);
         }
@@ -289,8 +279,9 @@ class CliqueFrankWolfe {
     double plain_visit(Index i) {
         Scratch& s = scratch_[0];
         RowDistribution& atoms = atoms_[i];
-        const double cost = p_.labels.cost(i), curvature = cost * norm_[i];
+        const double cost = p_.labels.cost(i);
         read_scores(i, s);
+        q_.slopes(i, slopes_.chunks());
         expand(i, atoms);
         change_.clear();
         const auto answer = ask(i, s);
@@ -300,13 +291,13 @@ class CliqueFrankWolfe {
         ChunkVector<double> centre(chunks_);
         for (std::size_t j = 0; j < atoms.weight.size(); ++j)
             for (int k = 0; k < chunks_; ++k) centre.chunks()[k] += atoms.weight[j] * chi(j)[k];
-        const double slope = curvature * SubsetKernels::distance(kappa_.chunks(), centre.chunks(), chi(best), chunks_);
+        const double slope = cost * SubsetKernels::distance(slopes_.chunks(), centre.chunks(), chi(best), chunks_);
         const double amount = slope > rise ? rise / slope : 1.0;
         loss_ -= cost * amount * mean_loss(i, atoms);
         for (double& w : atoms.weight) w *= 1.0 - amount;
         atoms.weight[best] += amount;
         loss_ += cost * amount * loss_of(i, atoms, best);
-        SubsetKernels::move(amount, curvature, kappa_.chunks(), centre.chunks(), chi(best), change_.chunks(),
+        SubsetKernels::move(amount, cost, slopes_.chunks(), centre.chunks(), chi(best), change_.chunks(),
                             s.scores.chunks(), chunks_);
         q_.add_nonzero(i, change_, -cost);
         forget_unused(atoms);
@@ -365,12 +356,12 @@ class CliqueFrankWolfe {
         return {best, worst};
     }
 
-    void shift(Index i, RowDistribution& atoms, std::size_t from, std::size_t to, double amount, double curvature,
-               Scratch& s) {
-        loss_ += p_.labels.cost(i) * amount * (loss_of(i, atoms, to) - loss_of(i, atoms, from));
+    void shift(Index i, RowDistribution& atoms, std::size_t from, std::size_t to, double amount, Scratch& s) {
+        const double cost = p_.labels.cost(i);
+        loss_ += cost * amount * (loss_of(i, atoms, to) - loss_of(i, atoms, from));
         atoms.weight[to] += amount;
         atoms.weight[from] = amount >= atoms.weight[from] ? 0.0 : atoms.weight[from] - amount;
-        SubsetKernels::move(amount, curvature, kappa_.chunks(), chi(from), chi(to), change_.chunks(), s.scores.chunks(),
+        SubsetKernels::move(amount, cost, slopes_.chunks(), chi(from), chi(to), change_.chunks(), s.scores.chunks(),
                             chunks_);
     }
 
@@ -396,11 +387,9 @@ class CliqueFrankWolfe {
 
     // q and the loss from the distributions alone.
     void recompute() {
-        q_.clear();
-        const std::size_t columns = static_cast<std::size_t>(p_.x.cols() + 1), width = q_.size() / columns;
-        for (std::size_t k = 0; k < centre_.size(); ++k) q_.values()[(k % columns) * width + k / columns] = centre_[k];
+        q_.reset(centre_);
         loss_ = 0.0;
-        for (Index i = 0; i < p_.x.rows(); ++i) {
+        for (Index i = 0; i < p_.rows; ++i) {
             RowDistribution& atoms = atoms_[i];
             if (atoms.weight.size() < 2) continue;
             const double total = std::accumulate(atoms.weight.begin(), atoms.weight.end(), 0.0);
@@ -420,15 +409,15 @@ class CliqueFrankWolfe {
         return norms;
     }
     void move_eta() {
-        const auto norms = norms_of_cliques(p_.cliques.scores(q_.squared_norms(p_.subsets.size())));
+        const auto norms = norms_of_cliques(q_.squares().first);
         k_support(norms, p_.cliques.budget, eta_.data());
         for (double& e : eta_) e = std::max(e, least_eta);
-        set_kappa();
+        q_.set_shares(eta_);
     }
 
     // P and D at the present weights; the best of each is kept.
     void evaluate_here(Control& control) {
-        const Index rows = p_.x.rows();
+        const Index rows = p_.rows;
         const int threads = static_cast<int>(std::min<std::size_t>(scratch_.size(), static_cast<std::size_t>(rows)));
         parallel_for(threads, threads, control, [&](int t, bool on_caller) {
             Scratch& s = scratch_[t];
@@ -443,10 +432,7 @@ class CliqueFrankWolfe {
                 hinge_[i] = std::max(answer.bound - right, 0.0);
             }
         });
-        const auto squares = q_.squared_norms(p_.subsets.size());
-        const auto scores = p_.cliques.scores(squares);
-        double nodes = 0.0;
-        for (std::size_t k = 0; k < p_.labels.size(); ++k) nodes += 0.5 * squares[k];
+        const auto [scores, nodes] = q_.squares();
         std::vector<double> eta(eta_.size());
         double primal = 0.5 * (nodes + k_support(norms_of_cliques(scores), p_.cliques.budget, eta.data()));
         for (Index i = 0; i < rows; ++i) primal += p_.labels.cost(i) * hinge_[i];
@@ -475,11 +461,7 @@ class CliqueFrankWolfe {
     }
 
     void keep_weights() {
-        best_weights_.resize(p_.subsets.size() * static_cast<std::size_t>(p_.x.cols() + 1));
-        q_.copy(best_weights_.data());
-        const auto columns = static_cast<std::size_t>(p_.x.cols() + 1);
-        for (std::size_t t = 0; t < p_.subsets.size(); ++t)
-            for (std::size_t j = 0; j < columns; ++j) best_weights_[t * columns + j] *= kappa_[static_cast<Index>(t)];
+        best_weights_ = q_.weights(static_cast<std::size_t>(p_.columns));
         best_eta_ = eta_;
     }
 
@@ -489,13 +471,13 @@ class CliqueFrankWolfe {
     std::vector<double> eta_, best_eta_, best_weights_;
     AtomArrays best_atoms_;
     std::span<const double> centre_;
-    LabelWeights<X> q_;
+    GroupWeights<X> q_;
     int chunks_;
-    ChunkVector<double> kappa_, change_;
+    ChunkVector<double> slopes_, change_;  // slopes_: those of the row being visited
     std::vector<RowDistribution> atoms_;
     std::vector<std::int32_t> order_;
     Rng rng_;
-    std::vector<double> norm_, hinge_, last_gap_;
+    std::vector<double> hinge_, last_gap_;
     std::vector<std::uint8_t> rest_, resting_;
     std::vector<Scratch> scratch_;
     Buffer<Chunk<double>> expanded_;

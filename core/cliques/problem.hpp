@@ -46,22 +46,6 @@ struct CliqueList {
     std::span<const std::uint32_t> operator[](std::size_t c) const {
         return {members.data() + starts[c], starts[c + 1] - starts[c]};
     }
-    std::vector<double> kappa(std::size_t labels, std::size_t subsets, std::span<const double> eta) const {
-        std::vector<double> kappa(subsets, 0.0);
-        std::fill_n(kappa.begin(), labels, 0.5);
-        for (std::size_t c = 0; c < size(); ++c)
-            for (auto t : (*this)[c]) kappa[t] += eta[c] * scale[c];
-        return kappa;
-    }
-    // s_c, from |q_T|^2
-    std::vector<double> scores(std::span<const double> squares) const {
-        std::vector<double> s(size(), 0.0);
-        for (std::size_t c = 0; c < size(); ++c) {
-            for (auto t : (*this)[c]) s[c] += squares[t];
-            s[c] *= scale[c];
-        }
-        return s;
-    }
 };
 
 // chi_T(y) for every subset T; 0 where T contains a label that is not known.

@@ -181,6 +181,7 @@ class SubmodularBlocks {
             model.attraction.push_back(coordinates_.factor(e) * std::max(v_[e], 0.0));
         return model;
     }
+    SubmodularModel iterate() const { return model(); }
     // visit(weight, labels) for the planes of a row in use except the true labels
     template <class Visit>
     void planes_of(Index n, Visit&& visit) const {

@@ -68,6 +68,8 @@ class SubmodularBundle {
     bool converged(const fit::Moment&) const { return certified_ && within(); }
 
     SubmodularModel model() const { return model_at(best_.data(), best_theta_); }
+    // Where the oracle was called in the last pass.
+    SubmodularModel iterate() const { return model_at(weights_.values(), theta_); }
     // visit(weight, labels) for the planes of a row
     template <class Visit>
     void planes_of(Index n, Visit&& visit) const {
@@ -102,7 +104,6 @@ class SubmodularBundle {
         return model;
     }
 
-    // P at the present point, which is kept if it is the best. False: asked to leave.
     // By what the problem's oracle claims.
     bool within() const {
         const double trusted = p_.oracle == OracleKind::paper ? claimed_ : primal_;
@@ -112,6 +113,7 @@ class SubmodularBundle {
         return certifier_.dual([&](Index n, auto&& visit) { planes_of(n, visit); }, control);
     }
 
+    // P at the present point, which is kept if it is the best. False: asked to leave.
     bool visit(bool must_finish, Control& control) {
         const auto here = certifier_.primal(
             model_at(weights_.values(), theta_), must_finish, control,

@@ -1,6 +1,6 @@
 """Native core of multimargin. Not public: use the estimators."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import enum
 from typing import Annotated, Any, overload
 
@@ -33,7 +33,7 @@ class Status(enum.Enum):
 class Limits:
     """When a solver stops, and whom it tells."""
 
-    def __init__(self, *, tol: float, max_iter: int, threads: int, seed: int = 0, time_limit: float = float('inf'), report: Callable[[int, float, float | None, float | None], bool] | None = None, passes: int = 0) -> None: ...
+    def __init__(self, *, tol: float, max_iter: int, threads: int, seed: int = 0, time_limit: float = float('inf'), report: Callable[[int, float, float | None, float | None], bool] | None = None, passes: int = 0, iterates: bool = False) -> None: ...
 
     @property
     def tol(self) -> float: ...
@@ -350,6 +350,10 @@ def cut_marginals(u: Annotated[NDArray[numpy.float64], dict(shape=(None, None), 
 
 def f_score_path(u: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], w: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], truth: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], firm: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], low: float, high: float) -> tuple[NDArray, NDArray, NDArray, NDArray]: ...
 
+def most_violating(*, u: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], w: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], truth: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], hamming: bool, miss: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], excess: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tol: float, node_limit: int, threads: int, y: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> tuple[NDArray, NDArray, NDArray]: ...
+
+def published_oracle(*, u: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], w: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], truth: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], threads: int, y: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> tuple[NDArray, NDArray, NDArray]: ...
+
 class SubmodularData:
     def __init__(self, *, rows: object, labels: Labels, pairs: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], factor: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], bias: float, hamming: bool, paper: bool, node_limit: int) -> None: ...
 
@@ -508,6 +512,11 @@ class ProximalStep:
 
     def __init__(self, centre: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], enough: float) -> None: ...
 
+class FeatureGroup:
+    """Columns that the same cliques see, as a matrix of their own."""
+
+    def __init__(self, *, rows: Rows, columns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], nodes: bool, cliques: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
 class CliqueFit:
     """What the solver of a clique model leaves."""
 
@@ -526,7 +535,7 @@ class CliqueFit:
     def atoms(self) -> Atoms:
         """dual variables"""
 
-def fit_cliques(*, rows: Rows, labels: LabelBits, bias: float, inference: CliqueInference, cliques: Cliques, eta: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Atoms | None, step: ProximalStep | None, limits: Limits) -> CliqueFit: ...
+def fit_cliques(*, rows: Rows, labels: LabelBits, bias: float, inference: CliqueInference, cliques: Cliques, eta: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], groups: Sequence[FeatureGroup], start: Atoms | None, step: ProximalStep | None, limits: Limits) -> CliqueFit: ...
 
 def k_support(a: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], budget: int) -> tuple[float, NDArray]: ...
 

@@ -232,7 +232,9 @@ class BoosTexter(VaryingLabelsBaseline):
 class _Rounds(Monitor):
     """Keeps the loss of every round; there is no lower bound to tell of."""
 
-    def __call__(self, pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
+    def __call__(
+        self, pass_: int, time: float, primal: float | None, dual: float | None, iterate: tuple[Any, ...] | None = None
+    ) -> bool:
         assert primal is not None
         self._records.append((self.elapsed, pass_, primal, 0.0))
         if self.verbose:

@@ -6,7 +6,7 @@ from multimargin.estimators.contract import MultilabelClassifier
 from multimargin.estimators.m3l import KernelM3L, LinearM3L
 from multimargin.estimators.monitor import History, Progress
 from multimargin.estimators.separation import CalibratedSeparationClassifier, OutputKernelClassifier
-from multimargin.estimators.submodular import SubmodularClassifier
+from multimargin.estimators.submodular import MostViolating, SubmodularClassifier
 
 __all__ = [
     "REGISTRY",
@@ -18,6 +18,7 @@ __all__ = [
     "History",
     "KernelM3L",
     "LinearM3L",
+    "MostViolating",
     "MultilabelClassifier",
     "OutputKernelClassifier",
     "Progress",

@@ -121,8 +121,9 @@ class MultilabelClassifier(MultilabelPredictor):
         Whether ``fit`` continues from the previous solution on the same rows, also after parameters such as C
         changed.
     callback : callable
-        Called once per pass with a record of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap`` (the last three
-        None on passes where they were not evaluated). Returning True stops training cleanly.
+        Called once per pass with a record (:class:`Progress`) of ``pass_``, ``time``, ``primal``, ``dual`` and ``gap``
+        (the last three None on passes where they were not evaluated), and ``model``, the estimator as of this pass,
+        from solvers that show it. Returning True stops training cleanly.
 
     Attributes
     ----------
@@ -313,6 +314,7 @@ class MultilabelClassifier(MultilabelPredictor):
             time_limit=monitor.time_left(self.time_limit) if time_limit is None else time_limit,
             report=monitor,
             passes=passes,
+            iterates=monitor.wants_iterates,
         )
 
     def _constant_feature(self) -> float:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,10 @@ class Progress:
         Seconds since training began.
     primal, dual, gap : float or None
         None on passes at which the certificate was not evaluated.
+    model : estimator or None
+        A copy of the estimator with the weights of this pass, which predicts; it has no certificate and no offset. Of
+        ``SubmodularClassifier`` those at the end of the pass, or with ``solver="bundle"`` and ``"bmrm"`` those at
+        which the oracle was called in it. None from solvers that do not show their weights.
     """
 
     pass_: int
@@ -63,6 +68,7 @@ class Progress:
     primal: float | None
     dual: float | None
     gap: float | None
+    model: Any = field(default=None, repr=False)
 
 
 @dataclass
@@ -72,8 +78,15 @@ class Monitor:
     callback: Callable[[Progress], object] | None
     verbose: int
     name: str
+    model_at: Callable[..., Any] | None = None
+    """The estimator at a solver's weights, where it can show them."""
     _records: list[tuple[float, int, float, float]] = field(default_factory=list)
     _start: float = field(default_factory=perf_counter)
+
+    @property
+    def wants_iterates(self) -> bool:
+        """Whether a solver should report its weights, too."""
+        return self.callback is not None and self.model_at is not None
 
     @property
     def elapsed(self) -> float:
@@ -84,7 +97,9 @@ class Monitor:
         """Seconds left of a time limit."""
         return np.inf if time_limit is None else max(float(time_limit) - self.elapsed, 0.0)
 
-    def __call__(self, pass_: int, time: float, primal: float | None, dual: float | None) -> bool:
+    def __call__(
+        self, pass_: int, time: float, primal: float | None, dual: float | None, iterate: tuple[Any, ...] | None = None
+    ) -> bool:
         """Report of the native solver; True asks it to stop."""
         time = self.elapsed  # a second solver has its own clock
         gap = None
@@ -95,7 +110,10 @@ class Monitor:
                 relative = gap / primal if primal > 0 else gap
                 numbers = f"{time:8.2f} s  objective {primal:.6g}  relative gap {relative:.2e}"
                 sys.stderr.write(f"{self.name}: pass {pass_:5d}  {numbers}\n")
-        return self.callback is not None and bool(self.callback(Progress(pass_, time, primal, dual, gap)))
+        if self.callback is None:
+            return False
+        model = None if iterate is None or self.model_at is None else self.model_at(*iterate)
+        return bool(self.callback(Progress(pass_, time, primal, dual, gap, model)))
 
     def settle(self, pass_: int, primal: float, dual: float) -> None:
         """Record the certifier's word on the last pass, in place of the solver's own."""

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from multimargin import CliqueClassifier, _core, certify
+from multimargin._rows import native_rows
 from multimargin.datasets import make_clique_labels
 from multimargin.errors import InputError
 from multimargin.estimators.cliques.data import CliqueData
@@ -287,6 +288,35 @@ def test_validation_holds_rows_out(small):
     assert model.certificate_.relative_gap <= model.tol
 
 
+def still(primal, change):
+    """The rounds t > 2 after which the paper's rule would end, in its own words."""
+    f = np.asarray(primal)
+    return [t for t in range(3, len(f)) if abs(f[t] - f[t - 2]) / f[t - 2] <= change]
+
+
+@pytest.mark.parametrize("change", [0.02, 0.05, 0.3])
+def test_the_paper_stops_when_two_rounds_change_the_objective_by_little(small, change):
+    options = {"C": 0.3, "budget": 1, "batch": 1, "prune": 0.0, "random_state": 0}
+    model = CliqueClassifier(stopping="objective", objective_change=change, **options).fit(*small)
+    path = model.path_
+    assert still(path.primal, change)[:1] == [len(path.primal) - 1]  # at the first of them
+    assert path.n_cliques.tolist() == list(range(len(path.primal)))
+    assert np.all(1 - path.dual / path.primal <= 0.1 * change * (1 + 1e-9))
+    assert model.certificate_.converged
+    longer = CliqueClassifier(stopping="limit", tol=0.1 * change, **options).fit(*small).path_
+    assert len(longer.primal) > len(path.primal)
+
+
+def test_the_paper_stops_too_late_and_pruning_makes_up_for_it():
+    """It keeps what two rounds brought that hardly helped: the four true edges are there, with small others."""
+    data = make_clique_labels(n_samples=2000, random_state=0)
+    model = CliqueClassifier(C=5.0, stopping="objective", prune=0.0, tol=0.01, random_state=0).fit(data.X, data.Y)
+    true = {(0, 1), (0, 2), (0, 3), (0, 4)}
+    assert true < set(model.cliques_)
+    share = dict(zip(model.cliques_, model.clique_shares_, strict=True))
+    assert min(share[c] for c in true) > max(share[c] for c in share if c not in true)
+
+
 @pytest.mark.parametrize("options", [{"stopping": "validation"}, {"loss": "softmax-margin"}, {"stopping": "gap"}])
 def test_a_fit_cut_short_still_has_a_certificate_of_all_rows(small, options):
     X, Y = small
@@ -392,12 +422,22 @@ def test_inference_is_compiled_once_for_every_graph(small, options, monkeypatch)
         ({"atoms": (np.array([0]), np.ones(1), np.zeros((1, 2), np.uint64))}, "atoms do not fit the labels"),
         ({"atoms": (np.array([1, 0]), np.ones(2), np.zeros((2, 1), np.uint64))}, "in the order of the rows"),
         ({"centre": np.zeros((3, 2))}, "one row per subset"),
+        ({"group": (np.ones((15, 1), np.float32), [0], [1])}, "of another kind"),
+        ({"group": (np.ones((14, 1)), [0], [1])}, "of another kind"),
+        ({"group": (np.ones((15, 1)), [0, 1], [1])}, "columns or the cliques of a group"),
+        ({"group": (np.ones((15, 1)), [4], [1])}, "columns or the cliques of a group"),
+        ({"group": (np.ones((15, 1)), [0], [1, 1])}, "columns or the cliques of a group"),
     ],
 )
 def test_the_native_solver_refuses_what_does_not_fit(tiny, spoil, message):
     data = data_of(*tiny, 1.0)
     graph = CliqueGraph(3, ((0, 1),))
     members = np.array(spoil.get("cliques", [(0, 1, 3)]), dtype=np.int32)[0]
+    groups = []
+    if "group" in spoil:
+        X, columns, cliques = spoil["group"]
+        seen = np.array(cliques, dtype=np.uint8)
+        groups = [_core.FeatureGroup(rows=native_rows(X), columns=np.array(columns), nodes=True, cliques=seen)]
     with pytest.raises(ValueError, match=message):
         _core.fit_cliques(
             rows=data.problem.rows,
@@ -406,6 +446,7 @@ def test_the_native_solver_refuses_what_does_not_fit(tiny, spoil, message):
             inference=graph.inference,
             cliques=_core.Cliques(np.array([0, len(members)]), members, np.array([0.25]), 1),
             eta=spoil.get("eta", np.ones(1)),
+            groups=groups,
             start=_core.Atoms(*spoil["atoms"]) if "atoms" in spoil else None,
             step=_core.ProximalStep(spoil["centre"], 1.0) if "centre" in spoil else None,
             limits=_core.Limits(tol=0.1, max_iter=1, threads=1),
@@ -460,7 +501,7 @@ def test_softmax_margin_equals_enumeration(tiny):
     wrong = (labellings[None] != Y[:, None]).sum(axis=2)
     losses = mu * np.log(np.exp((scores + wrong) / mu).sum(axis=1)) - scores[np.arange(15), own]
     kappa = graph.kappa(np.ones(3))
-    value = 0.5 * np.sum(model.subset_coef_**2 / kappa[:, None]) + C * losses.sum()
+    value = 0.5 * np.sum(model.subset_coef_**2 / kappa) + C * losses.sum()
     assert model.certificate_.primal == pytest.approx(value, rel=1e-10)
     assert model.certificate_.relative_gap <= 1e-8
     p = np.exp(scores / mu)

@@ -10,7 +10,7 @@ are the distributions of the model itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from multimargin import _core
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.cliques.data import AugmentedRows, CliqueData
-from multimargin.estimators.cliques.graph import Clique, CliqueGraph
+from multimargin.estimators.cliques.graph import Clique, CliqueGraph, divided
 from multimargin.estimators.cliques.scores import AtomResiduals, dual_over, feasible, scaled_dual
 from multimargin.estimators.cliques.solution import Solution
 from multimargin.estimators.predictor import row_blocks
@@ -50,9 +50,14 @@ class CliqueCertifier:
     temperature: float | None = None
 
     def bounds(self, model: CliqueModel, atoms: _core.Atoms | None) -> Bounds:
-        """Bounds of the optimum for the cliques of the model; of the hinge loss without atoms the primal one alone."""
+        """Bounds of the optimum for the cliques of the model; of the hinge loss without atoms the primal one alone.
+
+        A weight on a column that its subset does not see has an infinite norm.
+        """
         model = self._without_constant(model)
-        return self._hinge(model, atoms) if self.temperature is None else self._softmax(model, self.temperature)
+        bounds = self._hinge(model, atoms) if self.temperature is None else self._softmax(model, self.temperature)
+        unseen = np.broadcast_to(model.graph.kappa(model.eta) == 0, self._weights(model).shape)
+        return replace(bounds, primal=np.inf) if self._weights(model)[unseen].any() else bounds
 
     def dual(self, atoms: _core.Atoms, cliques: Sequence[Clique]) -> float:
         """Lower bound of the optimum of the hinge loss for any cliques."""
@@ -67,10 +72,9 @@ class CliqueCertifier:
             best = graph.inference.maximize(scores, self.data.threads)
             loss += float(block.cost @ np.maximum(block.half_loss + best.bound - truth, 0.0))
             exact += int(best.exact.sum())
-        z = self._squares(model) / graph.kappa(model.eta) ** 2
+        z = graph.squares(divided(self._weights(model), graph.kappa(model.eta)))
         norms = model.eta * np.sqrt(graph.scores(z))
-        nodes = 0.5 * float(z[: self.data.n_labels].sum())
-        primal = 0.5 * (nodes + _core.k_support(norms, self.budget)[0]) + loss
+        primal = 0.5 * (graph.node_part(z) + _core.k_support(norms, self.budget)[0]) + loss
         dual = None if atoms is None else self.dual(atoms, graph.cliques)
         return Bounds(primal, dual, exact / self.data.X.shape[0])
 
@@ -79,12 +83,13 @@ class CliqueCertifier:
         graph, threads = model.graph, self.data.threads
         kappa = graph.kappa(model.eta)
         loss = linear = 0.0
-        q = np.zeros((len(kappa), model.coef.shape[1] + 1))
+        W = self._weights(model)
+        q = np.zeros_like(W)
         for block in self._blocks(graph):
             soft, expected, moments = block.softmax(model.coef, model.intercept, temperature, graph.inference, threads)
             loss, linear, q = loss + soft, linear + expected, q + block.products(moments)
-        quadratic = 0.5 * float(kappa @ np.einsum("td,td->t", q, q))
-        primal = loss + 0.5 * float(np.sum(self._squares(model) / kappa))
+        quadratic = 0.5 * float(np.sum(kappa * q**2))
+        primal = loss + 0.5 * float(np.sum(W * divided(W, kappa)))
         return Bounds(primal, scaled_dual(linear, quadratic))
 
     def _blocks(self, graph: CliqueGraph) -> Iterator[AugmentedRows]:
@@ -99,7 +104,7 @@ class CliqueCertifier:
         coef = np.where(constant[:, None], 0.0, model.coef)
         return CliqueModel(model.graph, model.eta, coef, np.where(constant, 0.0, model.intercept))
 
-    def _squares(self, model: CliqueModel) -> NDArray[np.float64]:
-        """``|W_T|^2``."""
+    def _weights(self, model: CliqueModel) -> NDArray[np.float64]:
+        """W, the last column for the constant feature."""
         last = model.intercept / self.data.bias if self.data.bias else 0.0 * model.intercept
-        return np.asarray(np.einsum("td,td->t", model.coef, model.coef) + last**2)
+        return np.column_stack([model.coef, last])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -29,6 +31,7 @@ from multimargin.estimators.cliques.graph import (
     compiled,
     named_cliques,
 )
+from multimargin.estimators.cliques.joint_features import joint_columns
 from multimargin.estimators.cliques.learning import held_out_rows
 from multimargin.estimators.cliques.prediction import CliquePredictor
 from multimargin.estimators.cliques.results import CliqueBounds, CliqueCertificate, CliquePath
@@ -93,6 +96,11 @@ class CliqueClassifier(MultilabelClassifier):
         Which labels form cliques. ``"chow-liu"`` is the tree with the largest mutual information, ``"full"`` all
         pairs, None leaves the labels independent given x. A list names the labels of each clique. Fixed graphs have no
         budget: the norm is the plain sum of squares.
+    joint_features : dict, default=None
+        Features of (x, clique): which columns of X belong to a clique of a given graph, as in
+        ``{("sea", "sun"): [7, 8]}``, by number or, of a DataFrame, by name. The weights of that clique see these
+        columns alone; single labels, and cliques not named here, see the columns that no clique owns. The constant
+        feature belongs to all. None: all see all of X.
     budget : int, default=2
         r in the objective of a learned graph. Smaller values concentrate the model on fewer cliques.
     max_cliques : int, default=None
@@ -100,15 +108,20 @@ class CliqueClassifier(MultilabelClassifier):
     max_order : int, default=2
         Largest number of labels in a learned clique. Triples of up to 40 labels are all candidates; of more labels,
         and cliques of four or more, candidates grow out of the cliques in the model.
-    stopping : {"significance", "validation", "gap", "limit"}, default="significance"
+    stopping : {"significance", "validation", "gap", "objective", "limit"}, default="significance"
         When a learned graph is complete: when no candidate passes a test of significance; when the loss on rows held
         out has not improved for three rounds (the model is then trained on all rows with the best number of cliques);
-        when the duality gap over all candidates is at most ``tol``; or at ``max_cliques``.
+        when the duality gap over all candidates is at most ``tol``; when two rounds have changed the objective by at
+        most ``objective_change``, the paper's rule; or at ``max_cliques``.
     significance : float, default=0.01
         Level of the test, shared between all candidates. The labellings in the test depend on the same data, so the
         level is a guide, not a guarantee.
     validation_fraction : float, default=0.2
         Share of the rows held out with ``stopping="validation"``.
+    objective_change : float, default=0.05
+        With ``stopping="objective"``, :math:`\epsilon_o` of the paper's rule: learning ends after round t > 2 if
+        :math:`|f_t - f_{t-2}| \le \epsilon_o f_{t-2}`, where :math:`f_t` is the objective after t rounds of joining,
+        each solved to a tenth of this change. The cliques of the last two rounds stay, though they hardly helped.
     batch : int, default=None
         Cliques added in a round; None stands for ``max(budget, n_labels // 10)``.
     prune : float, default=0.05
@@ -198,12 +211,14 @@ class CliqueClassifier(MultilabelClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,
         "graph": [StrOptions({"learned", "chow-liu", "full"}), list, tuple, None],
+        "joint_features": [dict, None],
         "budget": [Interval(Integral, 1, None, closed="left")],
         "max_cliques": [Interval(Integral, 0, None, closed="left"), None],
         "max_order": [Interval(Integral, 2, 8, closed="both")],
-        "stopping": [StrOptions({"significance", "validation", "gap", "limit"})],
+        "stopping": [StrOptions({"significance", "validation", "gap", "objective", "limit"})],
         "significance": [Interval(Real, 0, 1, closed="neither")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "objective_change": [Interval(Real, 0, 1, closed="neither")],
         "batch": [Interval(Integral, 1, None, closed="left"), None],
         "prune": [Interval(Real, 0, 1, closed="left")],
         "loss": [StrOptions({"hinge", "softmax-margin"})],
@@ -228,12 +243,14 @@ class CliqueClassifier(MultilabelClassifier):
         C: float = 1.0,
         *,
         graph: Any = "learned",
+        joint_features: Any = None,
         budget: int = 2,
         max_cliques: int | None = None,
         max_order: int = 2,
         stopping: str = "significance",
         significance: float = 0.01,
         validation_fraction: float = 0.2,
+        objective_change: float = 0.05,
         batch: int | None = None,
         prune: float = 0.05,
         loss: str = "hinge",
@@ -254,12 +271,14 @@ class CliqueClassifier(MultilabelClassifier):
     ):
         self.C = C
         self.graph = graph
+        self.joint_features = joint_features
         self.budget = budget
         self.max_cliques = max_cliques
         self.max_order = max_order
         self.stopping = stopping
         self.significance = significance
         self.validation_fraction = validation_fraction
+        self.objective_change = objective_change
         self.batch = batch
         self.prune = prune
         self.loss = loss
@@ -336,10 +355,10 @@ class CliqueClassifier(MultilabelClassifier):
     def _prepare(self, problem: Problem) -> CliqueTask:
         self._check_sizes(*problem.shape)
         cliques = self._given_cliques(problem)
-        data = CliqueData(problem, self._constant_feature())
+        data = self._data(problem, cliques)
         task = CliqueTask(
             data=data,
-            graph=self._empty_graph(problem).with_cliques(cliques or ()),
+            graph=replace(self._empty_graph(problem), cliques=tuple(cliques or ()), joint=data.joint),
             rules=self._graph_rules(problem) if cliques is None else None,
             temperature=self._softmax_temperature(),
             tol=float(self.tol),
@@ -349,6 +368,21 @@ class CliqueClassifier(MultilabelClassifier):
         else:
             warn_of_scale(data, float(self.C), int(self.max_iter))
         return task
+
+    def _data(self, problem: Problem, cliques: Sequence[Clique] | None) -> CliqueData:
+        """Return the problem with the columns that belong to these cliques; None stands for cliques to be learned."""
+        bias = self._constant_feature()
+        if self.joint_features is None:
+            return CliqueData(problem, bias)
+        if cliques is None:
+            msg = (
+                "joint_features needs a given graph: cliques of graph='learned' are scored by features they share. Use "
+                "graph=list(joint_features), or another given graph."
+            )
+            raise InputError(msg)
+        names = problem.columns.get("feature_names_in_", getattr(self, "feature_names_in_", None))
+        joint = joint_columns(self.joint_features, cliques, problem.labels.names, names, problem.X.shape[1])
+        return CliqueData(problem, bias, joint)
 
     def _check_sizes(self, n: int, n_labels: int) -> None:
         if self.inference == "exhaustive" and n_labels > MOST_EXHAUSTIVE_LABELS:
@@ -389,6 +423,7 @@ class CliqueClassifier(MultilabelClassifier):
             stopping=self.stopping,
             significance=float(self.significance),
             validation_fraction=float(self.validation_fraction),
+            objective_change=float(self.objective_change),
             prune=float(self.prune),
             tol=float(self.tol),
         )
@@ -420,10 +455,12 @@ class CliqueClassifier(MultilabelClassifier):
 
     def _bounds(self, problem: Problem) -> Bounds:
         column = {name: k for k, name in enumerate(problem.labels.names.tolist())}
-        graph = self._empty_graph(problem).with_cliques(tuple(column[name] for name in c) for c in self.cliques_)
+        cliques = tuple(tuple(column[name] for name in c) for c in self.cliques_)
+        data = self._data(problem, cliques)
+        graph = replace(self._empty_graph(problem), cliques=cliques, joint=data.joint)
         budget = int(self.budget) if self.path_ is not None else max(len(self.cliques_), 1)
         state = self._kept_state(problem)
-        certifier = CliqueCertifier(CliqueData(problem, self._constant_feature()), budget, self._softmax_temperature())
+        certifier = CliqueCertifier(data, budget, self._softmax_temperature())
         model = CliqueModel(graph, self.clique_shares_, self.subset_coef_, self.subset_intercept_)
         return certifier.bounds(model, None if state is None else state.atoms)
 

@@ -14,6 +14,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from multimargin import _core
 from multimargin.estimators.cliques.graph import Clique
+from multimargin.estimators.cliques.joint_features import JointColumns
 from multimargin.estimators.contract import Problem
 
 __all__ = ["AugmentedRows", "CliqueData", "characters"]
@@ -21,10 +22,14 @@ __all__ = ["AugmentedRows", "CliqueData", "characters"]
 
 @dataclass(frozen=True)
 class CliqueData:
-    """A problem as the clique solvers and their certifier see it; ``bias`` is the value of the constant feature."""
+    """A problem as the clique solvers and their certifier see it.
+
+    ``bias`` is the value of the constant feature, ``joint`` which columns belong to cliques, if some do.
+    """
 
     problem: Problem
     bias: float
+    joint: JointColumns | None = None
 
     @property
     def X(self) -> Any:

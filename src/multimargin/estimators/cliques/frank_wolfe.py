@@ -24,8 +24,9 @@ from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.cliques.allowance import Allowance
 from multimargin.estimators.cliques.certifier import CliqueCertifier, CliqueModel
 from multimargin.estimators.cliques.data import CliqueData
-from multimargin.estimators.cliques.graph import CliqueGraph
-from multimargin.estimators.cliques.short_rows import RowCutter, mean_squares
+from multimargin.estimators.cliques.graph import CliqueGraph, divided
+from multimargin.estimators.cliques.joint_features import native_groups
+from multimargin.estimators.cliques.short_rows import RowCutter, ShortRows, mean_squares
 from multimargin.estimators.cliques.solution import Solution
 
 __all__ = ["LEAST_SHARE", "FrankWolfe"]
@@ -67,16 +68,22 @@ class FrankWolfe:
     def run(self, start: Solution, work: Allowance, limits: _core.Limits) -> Solution:
         """Make passes on the rows as they are."""
         data = self.data
-        found = self.native(rows=data.problem.rows, bias=data.bias, step=None, limits=limits, **self._problem(start))
+        groups = native_groups(data.X, data.bias, data.joint, start.graph.cliques)
+        found = self.native(
+            rows=data.problem.rows, bias=data.bias, groups=groups, step=None, limits=limits, **self._problem(start)
+        )
         result = found.result
         work.passes = result.passes
         return Solution(start.graph, found.eta, found.weights, result.primal, result.dual, result.status, found.atoms)
 
     def step(
-        self, start: Solution, rows: _core.Rows, bias: float, step: _core.ProximalStep, work: Allowance, limits: Any
+        self, start: Solution, short: ShortRows, step: _core.ProximalStep, work: Allowance, limits: Any
     ) -> _core.CliqueFit:
-        """Make a proximal step on other rows."""
-        found = self.native(rows=rows, bias=bias, step=step, limits=limits, **self._problem(start))
+        """Make a proximal step on shorter rows."""
+        groups = native_groups(short.X, short.bias, self.data.joint, start.graph.cliques)
+        found = self.native(
+            rows=short.rows, bias=short.bias, groups=groups, step=step, limits=limits, **self._problem(start)
+        )
         work.passes = found.result.passes
         return found
 
@@ -153,10 +160,10 @@ class _TwoWays:
             return work.report(pass_, time, *bounds)
 
         while True:
-            centre = self.short.origin(now.weights) / graph.kappa(now.eta)[:, None]
-            step = _core.ProximalStep(np.ascontiguousarray(centre), STEP_ACCURACY * self.gap)
+            centre = divided(self.short.origin(now.weights), graph.kappa(now.eta))
+            step = _core.ProximalStep(centre, STEP_ACCURACY * self.gap)
             before, limits = work.passes, work.limits(self.tol, MOST_PASSES, report)
-            found = solver.step(now, self.short.rows, self.short.bias, step, work, limits)
+            found = solver.step(now, self.short, step, work, limits)
             now = replace(now, weights=self.short.weights(found.weights), atoms=found.atoms)
             bounds = self.certifier.bounds(CliqueModel.of(now, data.bias), now.atoms)
             self.keep(replace(now, primal=bounds.primal, dual=bounds.dual or 0.0))

@@ -22,6 +22,8 @@ __all__ = ["Generation", "GraphRules", "Round"]
 FIRST_TOL = 0.05
 ROUND_TOL = 0.03
 TESTED_PER_PLACE = 10
+OBJECTIVE_ACCURACY = 0.1
+"""Of the change of the objective at which the generation ends."""
 
 
 PATIENCE = 3
@@ -39,6 +41,7 @@ class GraphRules:
     stopping: str
     significance: float
     validation_fraction: float
+    objective_change: float
     prune: float
     tol: float
 
@@ -71,6 +74,7 @@ class Generation:
     def __post_init__(self) -> None:
         self.solver = FrankWolfe(self.data, self.rules.budget)
         self.by_gap = self.held_out is None and self.rules.stopping == "gap"
+        self.by_objective = self.held_out is None and self.rules.stopping == "objective"
         self.by_significance = self.held_out is None and self.rules.stopping == "significance"
 
     def run(self, work: Allowance, last: Solution | None) -> tuple[Solution, Solution]:
@@ -78,7 +82,7 @@ class Generation:
         rules = self.rules
         graph = last.graph if last is not None else self.empty
         eta = last.eta if last is not None else np.zeros(0)
-        now = best = self.solver.solve(graph, eta, last, max(FIRST_TOL, rules.tol), work)
+        now = best = self.solver.solve(graph, eta, last, self.first_tol(), work)
         best_loss, waited = np.inf, 0
         while True:
             candidates = self.candidates(now)
@@ -94,7 +98,7 @@ class Generation:
                 waited += 1
                 if waited >= PATIENCE:
                     return now, best
-            if work.exhausted is not None:
+            if work.exhausted is not None or (self.by_objective and self.stands_still()):
                 return now, best
             joining = self.choose(now, residuals, candidates, scores, global_dual)
             if not (joining or self.may_tighten(now, global_dual)):
@@ -102,6 +106,13 @@ class Generation:
             graph = now.graph.with_cliques((*now.graph.cliques, *joining))
             eta = first_shares(now.eta, len(joining), rules.budget) if joining else now.eta
             now = self.solver.solve(graph, eta, now, self.round_tol(now, global_dual), work)
+
+    def stands_still(self) -> bool:
+        """Whether two rounds of joining changed the objective by little: the paper's rule, from its third round on."""
+        if len(self.rounds) <= 3:  # the first entry is that without new cliques
+            return False
+        before, now = self.rounds[-3].primal, self.rounds[-1].primal
+        return abs(now - before) <= self.rules.objective_change * before
 
     def may_tighten(self, now: Solution, global_dual: float) -> bool:
         """Whether the gap over all candidates may only be too large because the present problem is not solved."""
@@ -115,9 +126,15 @@ class Generation:
         known = set(found)
         return [*found, *(c for c in now.graph.cliques if c not in known)]
 
+    def first_tol(self) -> float:
+        """How exactly to solve the problem without new cliques."""
+        return max(OBJECTIVE_ACCURACY * self.rules.objective_change if self.by_objective else FIRST_TOL, self.rules.tol)
+
     def round_tol(self, now: Solution, global_dual: float) -> float:
-        """How exactly to solve the next round: well below the gap that is left."""
+        """How exactly to solve the next round: well below the gap that is left, or the change that counts."""
         tol = self.rules.tol
+        if self.by_objective:
+            return self.first_tol()
         if not self.by_gap:
             return max(ROUND_TOL, tol)
         left = (now.primal - global_dual) / now.primal if now.primal > 0 else 0.0

@@ -14,10 +14,20 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from multimargin import _core
 from multimargin.errors import InputError
+from multimargin.estimators.cliques.joint_features import JointColumns
 from multimargin.estimators.predictor import row_blocks
 from multimargin.labels import LabelMatrix
 
-__all__ = ["Clique", "CliqueGraph", "candidate_cliques", "chow_liu", "compiled", "label_subsets", "named_cliques"]
+__all__ = [
+    "Clique",
+    "CliqueGraph",
+    "candidate_cliques",
+    "chow_liu",
+    "compiled",
+    "divided",
+    "label_subsets",
+    "named_cliques",
+]
 
 Clique = tuple[int, ...]
 
@@ -37,6 +47,7 @@ class CliqueGraph:
     cliques: tuple[Clique, ...] = ()
     method: str = "auto"
     treewidth_limit: int = 12
+    joint: JointColumns | None = None
     subsets: tuple[Clique, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,22 +88,45 @@ class CliqueGraph:
         starts = np.cumsum([0, *map(len, self.members)]).astype(np.int64)
         return _core.Cliques(starts, np.concatenate([*self.members, np.zeros(0, np.int32)]), self.scale, budget)
 
+    @cached_property
+    def sight(self) -> list[NDArray[np.float64]]:
+        """Which columns the single labels see, then each clique: 1 for all in one, or 1 and 0 for each column."""
+        if self.joint is None:
+            return [np.ones(1)] * (len(self.cliques) + 1)
+        return [self.joint.common, *map(self.joint.seen, self.cliques)]
+
     def kappa(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the factor of each subset in ``W_T = kappa_T q_T``."""
-        kappa = np.zeros(len(self.subsets))
-        kappa[: self.n_labels] = 0.5
-        for positions, scale, share in zip(self.members, self.scale, eta, strict=True):
-            kappa[positions] += share * scale
+        """Return the factors in ``W_T = kappa_T q_T``: a row for each subset, one column or one for each of X's."""
+        nodes, *seen = self.sight
+        kappa = np.zeros((len(self.subsets), len(nodes)))
+        kappa[: self.n_labels] = 0.5 * nodes
+        for positions, columns, scale, share in zip(self.members, seen, self.scale, eta, strict=True):
+            kappa[positions] += share * scale * columns
         return kappa
 
+    def squares(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the squares of numbers of subsets and columns, summed up over columns that everybody sees."""
+        return np.einsum("td,td->t", Q, Q, dtype=np.float64)[:, None] if self.joint is None else np.square(Q)
+
     def scores(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``s_c`` of each clique from ``|q_T|^2`` of each subset."""
-        return np.array([squares[t].sum() for t in self.members]) * self.scale
+        """Return ``s_c`` of each clique from the squares of q."""
+        return np.array([(squares[t] @ seen).sum() for t, seen in zip(self.members, self.sight[1:], strict=True)]) * (
+            self.scale
+        )
+
+    def node_part(self, squares: NDArray[np.float64]) -> float:
+        """Return half the squares of the single labels."""
+        return 0.5 * float((squares[: self.n_labels] @ self.sight[0]).sum())
 
     def norms(self, W: NDArray[np.float64], eta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``|v_c|`` of each clique, for weights with these shares."""
-        squares = np.einsum("td,td->t", W, W) / self.kappa(eta) ** 2
-        return np.asarray(eta * np.sqrt(self.scores(squares)))
+        return np.asarray(eta * np.sqrt(self.scores(self.squares(divided(W, self.kappa(eta))))))
+
+
+def divided(W: NDArray[np.float64], kappa: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights over their factors; 0 where a subset does not see a column."""
+    kappa = np.broadcast_to(kappa, W.shape)
+    return np.divide(W, kappa, out=np.zeros_like(W), where=kappa > 0)
 
 
 def compiled(n_labels: int, subsets: Sequence[Clique], method: str, treewidth_limit: int) -> _core.CliqueInference:

@@ -57,8 +57,8 @@ def clique_scores(
     data: CliqueData, residuals: AtomResiduals, cliques: Sequence[Clique]
 ) -> tuple[NDArray[np.float64], float, float]:
     """Return ``s_c`` of each clique, in the model or not, the part of the nodes in the dual, and the expected loss."""
-    graph = CliqueGraph(data.n_labels, tuple(cliques))
-    squares = np.empty(len(graph.subsets))
+    graph = CliqueGraph(data.n_labels, tuple(cliques), joint=data.joint)
+    squares = np.empty((len(graph.subsets), len(graph.sight[0])))
     expected_loss = 0.0
     positive, negative = data.problem.costs.positive, data.problem.costs.negative
     rows = residuals.rows
@@ -67,12 +67,13 @@ def clique_scores(
     for start in range(0, len(squares), width):
         chosen = slice(start, min(start + width, len(squares)))
         R = residuals.panel(graph.subsets[chosen])
-        squares[chosen] = _squared_norms(X, R) + (data.bias * R.sum(axis=0, dtype=np.float64)) ** 2
+        last = data.bias * R.sum(axis=0, dtype=np.float64)
+        squares[chosen] = graph.squares(np.column_stack([_products(X, R), last]))
         labels = slice(start, min(chosen.stop, data.n_labels))
         single = R[:, : max(labels.stop - start, 0)]  # a residual has the sign of the truth
         weight = np.where(single > 0, positive[labels], negative[labels])
         expected_loss += 0.5 * float((weight * np.abs(single)).sum(dtype=np.float64))
-    return graph.scores(squares), 0.5 * float(squares[: data.n_labels].sum()), expected_loss
+    return graph.scores(squares), graph.node_part(squares), expected_loss
 
 
 def dual_over(

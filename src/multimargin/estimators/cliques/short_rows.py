@@ -4,14 +4,15 @@ A step minimises P(W) plus :math:`\tfrac12 \sum_T (W_T - W^0_T)^\top Q (W_T - W^
 :math:`C_i x_i x_i^\top` over the rows, divided by the ``height``. With :math:`1 + Q = L L^\top` that is the problem
 itself for the rows :math:`L^{-1} x_i`, with weights :math:`V_T = L^\top W_T` and the origin
 :math:`(L^\top - L^{-1}) W^0_T`: directions in which rows are long are cut to about the ``height``, the others stay as
-they are. Of sparse rows and many features only the diagonal of Q is taken. L comes from orthogonal transformations of
-the rows: Q itself would lose the directions in which rows are short.
+they are. Of sparse rows, many features, and features that belong to cliques only the diagonal of Q is taken. L comes
+from orthogonal transformations of the rows: Q itself would lose the directions in which rows are short.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class RowCutter:
 
     def __init__(self, data: CliqueData):
         self.data = data
-        self.mixed = not sp.issparse(data.X) and data.X.shape[1] <= MOST_MIXED_FEATURES
+        self.mixed = not sp.issparse(data.X) and data.X.shape[1] <= MOST_MIXED_FEATURES and data.joint is None
         self._squares = mean_squares(data)
         if self.mixed:
             constant = np.full(len(data.cost), data.bias)
@@ -53,18 +54,23 @@ class RowCutter:
             factor = factor[: len(self._squares)].T
             pivots = factor.diagonal()
             np.fill_diagonal(factor, np.where(np.abs(pivots) < 1.0, 1.0, pivots))  # less than 1 is rounding
-            return ShortRows(factor, native_rows(np.ascontiguousarray(_divided(self._rows, factor))), 0.0)
+            return ShortRows(factor, np.ascontiguousarray(_divided(self._rows, factor)), 0.0)
         factor = np.sqrt(1.0 + self._squares / height)
-        return ShortRows(factor, native_rows(_scaled(self.data.X, 1.0 / factor[:-1])), self.data.bias / factor[-1])
+        return ShortRows(factor, _scaled(self.data.X, 1.0 / factor[:-1]), self.data.bias / factor[-1])
 
 
 @dataclass(frozen=True)
 class ShortRows:
-    """The rows ``x / L`` for the native core, and how weights change with them."""
+    """The rows ``x / L``, and how weights change with them."""
 
     factor: NDArray[np.float64]
-    rows: _core.Rows
+    X: Any
     bias: float
+
+    @cached_property
+    def rows(self) -> _core.Rows:
+        """The rows for the native core."""
+        return native_rows(self.X)
 
     def origin(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
         """Where a step from W begins, in the weights of the short rows."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from multimargin._core import Status
 from multimargin.estimators.cliques.allowance import Allowance
 from multimargin.estimators.cliques.data import AugmentedRows, CliqueData
-from multimargin.estimators.cliques.graph import CliqueGraph
+from multimargin.estimators.cliques.graph import CliqueGraph, divided
 from multimargin.estimators.cliques.scores import scaled_dual
 from multimargin.estimators.cliques.solution import Solution
 
@@ -43,7 +43,7 @@ class SoftmaxMargin:
         data = self.data
         rows = AugmentedRows(data, graph.subsets)
         kappa = graph.kappa(eta)
-        root = np.sqrt(kappa)[:, None]
+        root = np.sqrt(kappa)
         W = Solution.start(graph, eta, last, data.X.shape[1] + 1).weights
         scale = np.ones_like(W)
         best: dict[str, Any] = {"primal": np.inf, "dual": 0.0}
@@ -55,7 +55,7 @@ class SoftmaxMargin:
             loss, linear, moments = rows.softmax(coef, intercept, self.temperature, graph.inference, data.threads)
             q = rows.products(moments)
             primal = 0.5 * float(np.sum(V**2)) + loss
-            dual = scaled_dual(linear, 0.5 * float(kappa @ np.einsum("td,td->t", q, q)))
+            dual = scaled_dual(linear, 0.5 * float(np.sum(kappa * q**2)))
             if primal - dual < best["primal"] - best["dual"]:
                 best.update(primal=primal, dual=dual, weights=W)
             if primal < best.get("lowest", np.inf):
@@ -67,11 +67,11 @@ class SoftmaxMargin:
             return primal, ((V - root * q) / scale).ravel()
 
         with suppress(_Enough):
-            objective(W / root)
+            objective(divided(W, root))
             while True:
                 calls, lowest = work.passes, best["lowest"]
-                scale = np.sqrt(1.0 + kappa[:, None] * rows.spreads(best["moments"]) / self.temperature)
-                start = best["next"] / root * scale
+                scale = np.sqrt(1.0 + kappa * rows.spreads(best["moments"]) / self.temperature)
+                start = divided(best["next"], root) * scale
                 options = {"maxfun": CALLS_PER_SCALE, "maxcor": 20, "ftol": 0.0, "gtol": 0.0}
                 scipy.optimize.minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
                 if best["lowest"] == lowest and work.passes < calls + CALLS_PER_SCALE:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from multimargin import _core
 from multimargin._core import Status
-from multimargin.estimators.cliques.graph import CliqueGraph
+from multimargin.estimators.cliques.graph import CliqueGraph, divided
 
 __all__ = ["Solution"]
 
@@ -48,8 +48,8 @@ class Solution:
             kappa, before = graph.kappa(eta), last.graph.kappa(last.eta)
             for k, subset in enumerate(last.graph.subsets):
                 at = graph.positions.get(subset)
-                if at is not None and before[k] > 0:
-                    W[at] = last.weights[k] * (kappa[at] / before[k])
+                if at is not None:
+                    W[at] = divided(last.weights[k], before[k]) * kappa[at]
         return cls(graph, eta, W, np.inf, 0.0, Status.max_iter, None if last is None else last.atoms)
 
     @property

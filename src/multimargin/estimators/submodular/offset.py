@@ -13,7 +13,7 @@ from multimargin import _core
 from multimargin.estimators.contract import Problem
 from multimargin.labels import LabelMatrix
 
-__all__ = ["Path", "best_offset", "f_score_path", "unary_scores"]
+__all__ = ["Path", "best_offset", "f_score_path", "known_truth", "unary_scores"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def offset_range(u: NDArray[np.float64], truth: NDArray[np.uint8]) -> tuple[floa
     return float(min(low, 0.0) - margin), float(max(high, 0.0) + margin)
 
 
-def known_truth(labels: LabelMatrix, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+def known_truth(labels: LabelMatrix, rows: NDArray[np.int64] | slice) -> NDArray[np.uint8]:
     """0/1 labels of these rows, 2 where unknown."""
     truth = labels.positives[rows].toarray().astype(np.uint8)
     if labels.missing is not None:
