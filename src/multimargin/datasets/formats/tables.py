@@ -38,7 +38,7 @@ from multimargin.datasets.formats.source import (
 )
 from multimargin.errors import FileFormatError, InputError
 
-__all__ = ["read_csv", "read_parquet"]
+__all__ = ["csv_columns", "parquet_columns", "read_csv", "read_parquet"]
 
 
 def read_csv(
@@ -126,6 +126,19 @@ def read_csv(
             content, header, label_of, column_of, len(columns), True, missing_as_nan, most, roles.text
         )
         return table_dataset(path, rows, names, roles, columns, dtype, missing)
+
+
+def csv_columns(path: FilePath) -> list[str]:
+    """Return the names of the columns of a CSV file."""
+    most = allowed_bytes(None)
+    content = read_text(path, most)
+    with naming(path, content):
+        return [decoded(name) for name, *_ in _core.csv_header(content, "\0", most).attributes]
+
+
+def parquet_columns(path: FilePath) -> list[str]:
+    """Return the names of the columns of a Parquet file."""
+    return list(_parquet_file(path, allowed_bytes(None)).schema_arrow.names)
 
 
 def read_parquet(
