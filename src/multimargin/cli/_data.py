@@ -304,7 +304,9 @@ def _checked_reading(notes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kind(path: Path) -> str:
-    return Path(path.name.removesuffix(".gz")).suffix.lower()
+    from multimargin.datasets.formats.source import unpacked_name
+
+    return Path(unpacked_name(path.name)).suffix.lower()
 
 
 def data_facts(name: str, data: Dataset) -> dict[str, Any]:

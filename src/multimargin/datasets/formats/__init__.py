@@ -12,7 +12,7 @@ from multimargin.datasets.formats.arff import arff_columns, read_arff
 from multimargin.datasets.formats.columns import Labels
 from multimargin.datasets.formats.npz import read_npz
 from multimargin.datasets.formats.records import json_columns, read_json
-from multimargin.datasets.formats.source import FilePath, peek
+from multimargin.datasets.formats.source import FilePath, peek, unpacked_name
 from multimargin.datasets.formats.sparse_text import read_libsvm, read_xmc
 from multimargin.datasets.formats.tables import csv_columns, parquet_columns, read_csv, read_parquet
 from multimargin.errors import FileFormatError, InputError
@@ -69,7 +69,7 @@ def read(
     Parameters
     ----------
     path : path
-        The file. Any format may be gzipped.
+        The file. Any format may be compressed by gzip or bzip2.
     labels : path of a Mulan XML file, list of names, int or None, default=None
         Which columns are labels (ARFF, CSV, Parquet, JSON), or the names of the labels (LIBSVM, XMC, npz). None
         suffices for MEKA ARFF, LIBSVM, XMC and npz.
@@ -134,7 +134,7 @@ def column_names(path: FilePath, format: str | None = None) -> list[str]:
 
 
 def _guess(path: FilePath) -> str:
-    ending = Path(str(path).lower().removesuffix(".gz")).suffix
+    ending = Path(unpacked_name(path).lower()).suffix
     for name, entry in FORMATS.items():
         if ending in entry.endings:
             return name
