@@ -26,6 +26,15 @@ def test_every_format_gives_the_same(tmp_path):
         assert read_signatures(path) == ANIMALS, path.name
 
 
+def test_categories_may_be_numbers(tmp_path):
+    frame = pd.DataFrame({"digit": [3, 8], "loop": [0, 1], "open": [1, 0]})
+    frame.to_csv(tmp_path / "digits.csv", index=False)
+    frame.to_parquet(tmp_path / "digits.parquet")
+    frame.to_json(tmp_path / "digits.json", orient="records")
+    for path in sorted(tmp_path.iterdir()):
+        assert read_signatures(path) == {"3": {"loop": 0, "open": 1}, "8": {"loop": 1, "open": 0}}, path.name
+
+
 def test_a_classifier_takes_them(tmp_path):
     pd.DataFrame.from_dict(ANIMALS, orient="index").to_csv(tmp_path / "animals.csv")
     X = [[1.0, 0.0], [0.0, 1.0], [0.9, 0.0], [0.0, 0.8]]

@@ -326,4 +326,5 @@ def category_facts(facts: Mapping[str, Any], model: Any, n_candidates: int | Non
     return {words.get(key, key): value for key, value in facts.items()} | {
         "seen_categories": len(last.seen_categories_),
         "candidates": len(last.classes_) if n_candidates is None else n_candidates,
+        "rule": last.rule,
     }

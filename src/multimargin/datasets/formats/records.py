@@ -159,6 +159,8 @@ def _text(path: FilePath, name: str, row: int, record: dict[str, Any]) -> str:
     value = record.get(name)
     if value is None:
         return ""
+    if isinstance(value, int) and not isinstance(value, bool):  # an identifier
+        return str(value)
     if not isinstance(value, str):
         msg = f"{path}: expected a text in {name!r}, found {value!r:.40} in record {row}"
         raise FileFormatError(msg)

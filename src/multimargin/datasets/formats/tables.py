@@ -194,7 +194,8 @@ def read_parquet(
         for j, name in enumerate(columns):
             X[:, j] = _parquet_column(path, name, table.column(name), missing_as_nan, X.dtype)
         if text is not None:
-            X = np.array([item or "" for item in _parquet_cells(path, table.column(text))], dtype=object)
+            cells = _parquet_cells(path, table.column(text))
+            X = np.array(["" if item is None else str(item) for item in cells], dtype=object)
         cells = [_parquet_cells(path, table.column(name)) for name in at]
         Y, found = read_label_cells(path, at, cells, table.num_rows, label_names)
         return column_dataset(path, X, Y, names, roles, columns, dtype, missing, **found)
@@ -254,7 +255,7 @@ def _parquet_table(path: FilePath, file: Any, columns: list[str], labels: list[s
     for names, expected, fits in (
         (columns, "numbers", _is_numeric),
         (labels, "0 and 1 or lists of labels", lambda kind: _is_numeric(kind) or _is_text(kind) or _is_list(kind)),
-        (texts, "texts", _is_text),
+        (texts, "texts", lambda kind: _is_text(kind) or _pyarrow()[0].types.is_integer(kind)),
     ):
         for name in names:
             kind = file.schema_arrow.field(name).type
