@@ -15,7 +15,7 @@ from multimargin.errors import InputError
 
 from .measuring import Step
 from .readme import write_table
-from .tables import Table, find_tables, reproduce
+from .tables import Table, absent_data, find_tables, reproduce
 
 __all__ = ["main"]
 
@@ -25,7 +25,8 @@ Run the experiments of a paper and compare with its published values; without a 
 Settings and published values are beside the experiments, one file per table or figure. A verdict is "reproduced"
 within the tolerance of the table, "better" or "not reached" outside it. Numbers that the paper does not have stand
 beside them without a verdict, and so do seconds of another machine and all of a small variant. A table whose data are
-not at hand is listed, and says why it cannot be run.
+not at hand is listed, and says why it cannot be run; one whose data can be had is left out of a run of the whole paper,
+and run by its name says which files to put where.
 """
 EXAMPLES = """
 examples:
@@ -75,6 +76,8 @@ def _run(arguments: Sequence[str] | None) -> None:
     results = []
     with _one_line_warnings():
         for table in tables:
+            if words.table is None and (absent := absent_data(table)):
+                table = {**table, "unavailable": absent}
             with _progress(f"{table['paper']} {table['table']}") as step:
                 results.append(reproduce(table, words.small, step))
             if words.write:

@@ -9,11 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from multimargin import datasets
 from multimargin.errors import InputError
 
 from .measuring import Cell, Settings, Step
 
-__all__ = ["Table", "compared", "experiment", "find_tables", "reproduce"]
+__all__ = ["Table", "absent_data", "compared", "experiment", "find_tables", "reproduce"]
 
 Table = dict[str, Any]
 """The content of a TOML file, with the names of its ``paper`` and of the ``table`` itself."""
@@ -43,6 +44,17 @@ def experiment(table: Table) -> Callable[[Settings, Step], list[Cell]]:
         import_module(f"{__package__}.{table['paper']}.{module}"), name
     )
     return function
+
+
+def absent_data(table: Table) -> str | None:
+    """Return which data sets of a table are not on this machine, and cannot be downloaded, in a sentence; or None."""
+    wanted = table["data"] if isinstance(table["data"], list) else [table["data"]]
+    absent = [
+        known.name
+        for known in datasets.available()
+        if known.name in wanted and not (known.on_disk or known.on_openml or "unavailable" in table)
+    ]
+    return f"{', '.join(absent)} is not on this machine: see multimargin datasets {absent[0]}." if absent else None
 
 
 def reproduce(table: Table, small: bool, step: Step) -> dict[str, Any]:

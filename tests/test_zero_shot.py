@@ -92,6 +92,9 @@ def test_signatures_in_every_form(animals):
     np.testing.assert_array_equal(
         ZeroShotClassifier(LinearM3L(random_state=0), mapping).fit(X, y).predict(X_new), expected
     )
+    named = ZeroShotClassifier(LinearM3L(random_state=0), ANIMALS.to_dict(orient="index")).fit(X, y)
+    assert named.attribute_names_.tolist() == named.estimator_.label_names_.tolist() == ANIMALS.columns.tolist()
+    np.testing.assert_array_equal(named.predict(X_new), expected)
     numbers = ANIMALS.index.get_indexer(y)
     array = ZeroShotClassifier(LinearM3L(random_state=0), ANIMALS.to_numpy()).fit(X, numbers)
     np.testing.assert_array_equal(ANIMALS.index[array.predict(X_new)], expected)
@@ -107,6 +110,11 @@ def test_new_categories_need_no_training(animals):
     assert model.decision_function(X_new, signatures=more).shape == (len(X_new), 5)
     never = model.predict(X_new, signatures=more, probabilities={"egg": 1.0})
     assert set(never) == {"egg"}
+    np.testing.assert_array_equal(
+        model.decision_function(X_new, signatures=more.iloc[:, ::-1]), model.decision_function(X_new, signatures=more)
+    )
+    with pytest.raises(InputError, match="signatures lack the attribute 'fur', which the model was trained on"):
+        model.predict(X_new, signatures=more.rename(columns={"fur": "hair"}))
     with pytest.raises(InputError, match="4 attributes, but the model was trained on 6"):
         model.predict(X_new, signatures=more.iloc[:, :4])
     with pytest.raises(InputError, match="without signatures"):
@@ -162,6 +170,32 @@ def test_all_seen_means_all_are_candidates(animals):
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.parametrize("rule", ["correlation", "hamming", "dap"])
+def test_rows_may_have_attributes_instead_of_a_category(animals, rule, tmp_path):
+    X, y, X_new, y_new = animals
+    Y = ANIMALS.loc[y].reset_index(drop=True)
+    model = ZeroShotClassifier(LinearM3L(random_state=0), ANIMALS, rule=rule).fit(X, Y)
+    by_category = ZeroShotClassifier(LinearM3L(random_state=0), ANIMALS, candidates="all", rule=rule).fit(X, y)
+    assert model.classes_.tolist() == ANIMALS.index.tolist()
+    assert model.seen_categories_.tolist() == []
+    np.testing.assert_array_equal(model.attribute_scores(X_new), by_category.attribute_scores(X_new))
+    permuted = ZeroShotClassifier(LinearM3L(random_state=0), ANIMALS, rule=rule).fit(X, Y.iloc[:, ::-1])
+    np.testing.assert_array_equal(permuted.decision_function(X_new), model.decision_function(X_new))
+    multimargin.save(model, tmp_path / "animals.mm")
+    assert np.mean(multimargin.load(tmp_path / "animals.mm").predict(X_new) == y_new) > 0.8
+
+
+@pytest.mark.parametrize("rule", ["correlation", "dap"])
+def test_unknown_attributes_of_rows_are_left_out(animals, rule):
+    X, y, X_new, y_new = animals
+    Y = ANIMALS.loc[y].to_numpy(dtype=float, copy=True)
+    Y[::3, 0] = np.nan
+    Y[1::3, 4] = np.nan
+    model = ZeroShotClassifier(LinearM3L(random_state=0), ANIMALS, rule=rule).fit(X, Y)
+    np.testing.assert_allclose(model.attribute_frequencies_, np.nanmean(Y, axis=0))
+    assert np.mean(model.predict(X_new) == y_new) > 0.8
+
+
 def test_bad_input_is_refused(animals):
     X, y, _, _ = animals
     wrong = {
@@ -179,6 +213,13 @@ def test_bad_input_is_refused(animals):
             model.fit(X, y)
     with pytest.raises(InputError, match="rows but y has"):
         ZeroShotClassifier(signatures=ANIMALS).fit(X, y[:-1])
+    with pytest.raises(InputError, match="rows but y has"):
+        ZeroShotClassifier(signatures=ANIMALS).fit(X, ANIMALS.loc[y[:-1]])
+    with pytest.raises(InputError, match="columns of y have 4 attributes, but signatures have 6"):
+        ZeroShotClassifier(signatures=ANIMALS).fit(X, ANIMALS.loc[y].iloc[:, :4])
+    uneven = {"animal 1": {"fur": 1, "wings": 0}, "animal 6": {"fur": 0}}
+    with pytest.raises(InputError, match="'animal 1' has 'wings', and 'animal 6' has not"):
+        ZeroShotClassifier(signatures=uneven).fit(X, y)
 
 
 def test_a_model_file_keeps_it(animals, tmp_path):

@@ -108,9 +108,10 @@ def _reach(X: Any, Y: NDArray[Any], primal: float) -> tuple[float, Seconds]:
 
 def training_progress(settings: Settings, step: Step) -> list[Cell]:
     """Dual value and errors of linear M3L on RCV1 after a number of passes, and errors against the number of rows."""
-    data = datasets.load("rcv1-pooled", dtype=np.float32)
-    X, X_test = normalize(data.X_train), normalize(data.X_test)
-    Y, Y_test = as_dense(data.Y_train).astype(np.int8), as_dense(data.Y_test).astype(np.int8)
+    data = datasets.load(settings["set"], dtype=np.float32)
+    trained, tested = ("test", "train") if settings["exchanged"] else ("train", "test")
+    X, X_test = (normalize(data[f"X_{part}"]) for part in (trained, tested))
+    Y, Y_test = (as_dense(data[f"Y_{part}"].astype(np.int8)) for part in (trained, tested))
 
     def run(n: int, passes: int | None) -> tuple[Seconds, LinearM3L, float, float]:
         model = LinearM3L(random_state=0)

@@ -1,4 +1,4 @@
-"""Hariharan et al., 2012: attributes of animals never seen in training."""
+"""Hariharan et al., 2012: attributes of categories never seen in training, animals or nouns."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ METHODS = {
 
 
 class Animals:
-    """Animals with attributes: images of seen animals to train on, images of unseen ones to test."""
+    """Animals with attributes: images of seen animals to train on, images of unseen ones to test; or nouns likewise."""
 
-    def __init__(self) -> None:
-        awa = datasets.load("awa")
+    def __init__(self, name: str = "awa") -> None:
+        awa = datasets.load(name)
         self.X, self.X_test = normalize(awa.X_train), normalize(awa.X_test)
         self.Y, self.Y_test = awa.Y_train.toarray(), awa.Y_test.toarray()
         self.names = list(awa.label_names)
@@ -50,7 +50,7 @@ class Animals:
 
 def unseen_attributes(settings: Settings, step: Step) -> list[Cell]:
     """All attributes of unseen animals: one-vs-all and M3L, with and without class weights, on a grid."""
-    animals = Animals()
+    animals = Animals(settings.get("set", "awa"))
     losses: dict[tuple[str, float, str], list[float]] = {}
     for draw, rows in enumerate(animals.draws(settings["rows"], settings["draws"])):
         X, Y = animals.X[rows], animals.Y[rows]

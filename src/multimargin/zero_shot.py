@@ -7,6 +7,7 @@ categories; a row of an unseen one is recognised by the signature that fits its 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from multimargin import priors, weights
@@ -24,7 +26,7 @@ from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L, MultilabelClassifier
 from multimargin.estimators.label_rates import fit_for_scores
 from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, expect, last_step, names
-from multimargin.labels import read_labels
+from multimargin.labels import LabelMatrix, read_labels
 from multimargin.metrics import (
     harmonic_mean_accuracy,
     harmonic_mean_scorer,
@@ -32,6 +34,7 @@ from multimargin.metrics import (
     per_class_scorer,
 )
 from multimargin.model_selection import CategoryKFold
+from multimargin.weights import frequencies_of
 
 __all__ = [
     "CategoryKFold",
@@ -86,8 +89,9 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Learns the attributes; a pipeline may be used. None is ``LinearM3L()``.
     signatures : DataFrame, mapping or array of shape (n_categories, n_attributes)
         The attributes of every category, seen and unseen, as 0/1, booleans or -1/1. The index of a DataFrame names the
-        categories and its columns the attributes; a mapping gives for each category its row; the categories of an
-        array are its row numbers.
+        categories and its columns the attributes; a mapping gives for each category its row, or a mapping from its
+        attributes, as :func:`multimargin.datasets.read_signatures` reads them from a file; the categories of an array
+        are its row numbers.
     probabilities : mapping or array of shape (n_categories,), optional
         How likely each category of ``signatures`` is in use; equally likely by default.
     rule : {"correlation", "hamming", "dap"}, default="correlation"
@@ -110,7 +114,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     classes_ : ndarray
         Categories that can be predicted.
     seen_categories_ : ndarray
-        Categories with training rows.
+        Categories with training rows; none if the attributes of the rows were given.
     attribute_names_ : ndarray
         Attributes.
     signatures_ : ndarray of shape (n_classes, n_attributes)
@@ -179,13 +183,14 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn the attributes from rows of the seen categories.
+        """Learn the attributes from rows of the seen categories, or from rows with attributes of their own.
 
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-            Categories of the rows; each needs a signature.
+        y : array of shape (n_samples,), or label matrix of shape (n_samples, n_attributes)
+            Categories of the rows; each needs a signature. Or the attributes of the rows, NaN where they are unknown,
+            matched with those of ``signatures`` by name where both have names: no category counts as seen then.
 
         Returns
         -------
@@ -195,21 +200,24 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         _one_of("candidates", self.candidates, ("unseen", "all"))
         known = _read_signatures(self.signatures)
         probabilities = _read_probabilities(self.probabilities, known)
-        rows = _positions(y, known)
-        if len(rows) != _length(X):
-            msg = f"X has {_length(X)} rows but y has {len(rows)}: every row needs its category."
+        rows = None if _is_table(y) else _positions(y, known)
+        Y = _attributes_of_rows(y, known) if rows is None else known.cells[rows]
+        if len(Y) != _length(X):
+            needed = "attributes" if rows is None else "category"
+            msg = f"X has {_length(X)} rows but y has {len(Y)}: every row needs its {needed}."
             raise InputError(msg)
         seen = np.zeros(len(known.categories), dtype=bool)
-        seen[rows] = True
+        if rows is not None:
+            seen[rows] = True
         chosen = np.flatnonzero(~seen if self.candidates == "unseen" and not seen.all() else np.ones_like(seen))
         targets, p = known.take(chosen), probabilities[chosen]
         if p.sum() <= 0:
             msg = "probabilities are 0 for every category that can be predicted. Give some of them a chance."
             raise InputError(msg)
-        Y = known.cells[rows]
         model = self._configured(Y, targets, p / p.sum())
         calibration = self._calibrate(model, X, Y, rows) if self.rule == "dap" else None
-        fit_for_scores(model, X, Y)
+        named = isinstance(last_step(model), MultilabelClassifier)  # others may know no names
+        fit_for_scores(model, X, read_labels(Y, names=known.attributes) if named else Y)
 
         self.estimator_ = model
         self.classes_ = targets.categories
@@ -217,7 +225,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.attribute_names_ = known.attributes
         self.signatures_ = targets.cells
         self.class_probabilities_ = p / p.sum()
-        self.attribute_frequencies_ = Y.mean(axis=0)
+        self.attribute_frequencies_ = frequencies_of(read_labels(Y))
         if calibration is not None:
             self.calibration_ = calibration
         if hasattr(model, "n_features_in_"):
@@ -304,7 +312,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         rules: dict[str, Rule] = {
             "n_features_in_": count(1, "features"),
             "classes_": categories,
-            "seen_categories_": names("seen"),
+            "seen_categories_": names("seen", 0),
             "attribute_names_": names("attributes"),
             "estimator_": estimator,
             "signatures_": array_of("classes attributes", 0, 1, "i1"),
@@ -344,15 +352,11 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             own = _Signatures(self.classes_, self.attribute_names_, self.signatures_)
             return own, self.class_probabilities_
         targets = _read_signatures(signatures)
-        if targets.cells.shape[1] != len(self.attribute_names_):
-            msg = (
-                f"signatures have {targets.cells.shape[1]} attributes, but the model was trained on "
-                f"{len(self.attribute_names_)}."
-            )
-            raise InputError(msg)
+        order = _columns_of(self.attribute_names_, targets.attributes, "signatures", "the model was trained on")
+        targets = _Signatures(targets.categories, self.attribute_names_, targets.cells[:, order])
         return targets, _read_probabilities(probabilities, targets)
 
-    def _configured(self, Y: NDArray[np.int8], targets: _Signatures, p: NDArray[np.float64]) -> Any:
+    def _configured(self, Y: NDArray[Any], targets: _Signatures, p: NDArray[np.float64]) -> Any:
         """Return the estimator with prior and class weights of the candidates."""
         fresh = not self.warm_start or getattr(self, "estimator_", None) is None
         model = clone(LinearM3L() if self.estimator is None else self.estimator) if fresh else self.estimator_
@@ -377,18 +381,24 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             model.set_params(**{owners[0]: value})
         return model
 
-    def _calibrate(self, model: Any, X: Any, Y: NDArray[np.int8], categories: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Log odds of each attribute as a line in its score, on rows of categories left out in turn."""
-        n_seen = len(np.unique(categories))
-        if n_seen < 2:
-            msg = f"rule='dap' calibrates on categories left out of training; got {n_seen} seen. Use another rule."
+    def _calibrate(
+        self, model: Any, X: Any, Y: NDArray[Any], categories: NDArray[np.intp] | None
+    ) -> NDArray[np.float64]:
+        """Log odds of each attribute as a line in its score, on categories left out in turn, or rows without one."""
+        what, groups = ("rows", np.arange(len(Y))) if categories is None else ("categories", categories)
+        n_groups = len(np.unique(groups))
+        if n_groups < 2:
+            msg = f"rule='dap' calibrates on {what} left out of training; got {n_groups}. Use rule='correlation'."
             raise InputError(msg)
-        folds = CategoryKFold(min(CALIBRATION_FOLDS, n_seen), random_state=0)
+        n_folds = min(CALIBRATION_FOLDS, n_groups)
+        folds: Any = CategoryKFold(n_folds, random_state=0)
+        if categories is None:
+            folds = KFold(n_folds, shuffle=True, random_state=0)
         scores = np.empty(Y.shape)
         rows = X.tocsr() if sp.issparse(X) else X
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*[Cc]onstant predictions", category=UserWarning)
-            for train, test in folds.split(np.zeros(len(Y)), categories):
+            for train, test in folds.split(np.zeros(len(Y)), groups):
                 part = fit_for_scores(clone(model), _take(rows, train), Y[train])
                 scores[test] = _scores(part, _take(rows, test), Y.shape[1])
         return np.array([_line(scores[:, j], Y[:, j]) for j in range(Y.shape[1])])
@@ -398,21 +408,75 @@ def _read_signatures(signatures: Any) -> _Signatures:
     if signatures is None:
         msg = "signatures must be given: the attributes of every category, seen and unseen."
         raise InputError(msg)
+    attributes = None
     if isinstance(signatures, Mapping):
         categories = _names(signatures)
-        signatures = np.array([np.asarray(row) for row in signatures.values()])
+        rows = list(signatures.values())
+        if rows and all(isinstance(row, Mapping) for row in rows):
+            attributes = _common_attributes(signatures)
+            rows = [[row[name] for name in attributes] for row in rows]
+        signatures = np.array([np.asarray(row) for row in rows])
     elif hasattr(signatures, "columns"):
         categories = _names(signatures.index)
     else:
         categories = np.arange(_length(signatures))
-    labels = read_labels(signatures, subject="signatures")
+    labels = read_labels(signatures, names=attributes, subject="signatures")
     if labels.missing is not None:
         msg = "signatures must be complete; got NaN cells. Fill them, or leave the category out."
         raise InputError(msg)
-    if len(set(categories.tolist())) < len(categories):
-        msg = "signatures name a category twice. Give every category one row."
+    twice = [name for name, count in Counter(categories.tolist()).items() if count > 1]
+    if twice:
+        msg = f"signatures name the category {twice[0]!r} twice. Give every category one row."
         raise InputError(msg)
     return _Signatures(categories, labels.names, labels.positives.toarray().astype(np.int8))
+
+
+def _common_attributes(signatures: Mapping[Any, Mapping[Any, Any]]) -> list[Any]:
+    """Return the attributes of the first category, which all others must have, too."""
+    first, *others = signatures
+    attributes = list(signatures[first])
+    for category in others:
+        odd = [*(signatures[first].keys() ^ signatures[category].keys())]
+        if odd:
+            has, lacks = (category, first) if odd[0] in signatures[category] else (first, category)
+            msg = (
+                f"signatures must have the same attributes for every category; {has!r} has {odd[0]!r}, and {lacks!r} "
+                f"has not. Add it, or leave it out everywhere."
+            )
+            raise InputError(msg)
+    return attributes
+
+
+def _columns_of(wanted: NDArray[Any], found: NDArray[Any], subject: str, others: str) -> list[int]:
+    """Return where the attributes wanted are: by name, or in order where either side has numbers for names."""
+    want, have = wanted.tolist(), found.tolist()
+    if len(have) != len(want):
+        msg = f"{subject} have {len(have)} attributes, but {others} {len(want)}. Give the same ones."
+        raise InputError(msg)
+    numbers = list(range(len(want)))
+    if want == have or numbers in (want, have):
+        return numbers
+    position = {name: k for k, name in enumerate(have)}
+    absent = [name for name in want if name not in position]
+    if absent:
+        msg = f"{subject} lack the attribute {absent[0]!r}, which {others}. Name the attributes alike."
+        raise InputError(msg)
+    return [position[name] for name in want]
+
+
+def _is_table(y: Any) -> bool:
+    """Whether y has columns: attributes of the rows rather than their categories."""
+    return isinstance(y, LabelMatrix) or sp.issparse(y) or hasattr(y, "columns") or np.ndim(y) == 2
+
+
+def _attributes_of_rows(y: Any, known: _Signatures) -> NDArray[Any]:
+    """Return the attributes of the rows in the order of the signatures: 0, 1, and NaN where they are unknown."""
+    labels = read_labels(y, subject="y")
+    order = _columns_of(known.attributes, labels.names, "the columns of y", "signatures have")
+    cells = labels.positives.toarray()[:, order].astype(np.int8)
+    if labels.missing is None:
+        return np.asarray(cells)
+    return np.where(labels.missing.toarray()[:, order], np.nan, cells)
 
 
 def _names(items: Any) -> NDArray[Any]:
@@ -462,9 +526,11 @@ def _standardised(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.divide(centred, length, out=np.zeros_like(centred), where=length > 0))
 
 
-def _line(scores: NDArray[np.float64], y: NDArray[np.int8]) -> tuple[float, float]:
+def _line(scores: NDArray[np.float64], y: NDArray[Any]) -> tuple[float, float]:
     """Platt's calibration: a logistic regression of the attribute on its score, never decreasing."""
-    if y.min() == y.max():
+    known = ~np.isnan(y)
+    scores, y = scores[known], y[known]
+    if not len(y) or y.min() == y.max():
         return 0.0, float(np.log((y.sum() + 1.0) / (len(y) - y.sum() + 1.0)))
     scale = float(scores.std()) or 1.0
     model = LogisticRegression(C=1.0).fit(scores[:, None] / scale, y)

@@ -12,6 +12,7 @@ from multimargin.datasets import catalogue
 from multimargin.errors import FileFormatError, InputError
 
 NAMES = [facts.name for facts in datasets.available()]
+RARE = {"rcv1-full", "tmc2007-full", "mirflickr", "pascal07", "apascal-ayahoo", "fmri-words"}  # who has the files
 needs_data = pytest.mark.skipif(not os.environ.get("MULTIMARGIN_DATA"), reason="MULTIMARGIN_DATA is not set")
 
 
@@ -19,6 +20,8 @@ needs_data = pytest.mark.skipif(not os.environ.get("MULTIMARGIN_DATA"), reason="
 @pytest.mark.parametrize("name", NAMES)
 def test_facts_hold(name):
     facts = next(facts for facts in datasets.available() if facts.name == name)
+    if name in RARE and not facts.on_disk:
+        pytest.skip(f"the files of {name} are not here")
     assert facts.on_disk
     data = datasets.load(name, download=False)
     assert data.X_train.shape == (facts.n_train, facts.n_features)
@@ -30,7 +33,8 @@ def test_facts_hold(name):
         assert Y.dtype == np.int64
         assert (Y.data == 1).all()
     ones = data.Y_train.nnz + data.Y_test.nnz
-    assert ones / (facts.n_train + facts.n_test) == pytest.approx(facts.cardinality, abs=0.006)
+    if facts.cardinality is not None:
+        assert ones / (facts.n_train + facts.n_test) == pytest.approx(facts.cardinality, abs=0.006)
     assert len(set(data.label_names)) == facts.n_labels
     assert data.feature_names is None or len(data.feature_names) == facts.n_features
     assert facts.about in data.description

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from multimargin.labels import LabelMatrix
 
 __all__ = [
+    "attribute_labels",
     "check_features",
     "check_output",
     "check_text",
@@ -25,8 +26,10 @@ __all__ = [
     "matched_labels",
     "read_data",
     "read_for",
+    "read_split",
     "reading_notes",
     "shown_name",
+    "states_labels",
     "training_data",
 ]
 
@@ -49,6 +52,7 @@ def read_data(
     ignore: Sequence[str] = (),
     text: str | None = None,
     missing: str | None = None,
+    category: str | None = None,
 ) -> Dataset:
     """Read a file, or one split of a data set that has a name.
 
@@ -64,12 +68,14 @@ def read_data(
         The notes of a model file, with how its training data was read: `reading_notes`.
     need_labels : bool
         Whether a file without labels is an error.
+    category : str, optional
+        A column with one category per row, which becomes ``category`` of the data set.
     """
     from multimargin import datasets
     from multimargin.estimators.predictor import check_magnitude
 
     reading = _checked_reading(notes or {})
-    columns = {"--ignore": list(ignore), "--text": text}
+    columns = {"--ignore": list(ignore), "--text": text, "--category": category}
     if _is_name(source):
         _refuse_columns(columns, f"The data set {source!r} has none that could be chosen")
         return _named(source, split)
@@ -86,9 +92,15 @@ def read_data(
         options.pop("feature_names", None)
     if text is not None:
         options["text"] = text
+    if category is not None:
+        words = _category_column(path, name, category)
+        options = {"labels": [], **options, "ignore": [*options.get("ignore", ()), category]}
+        need_labels = False
     if missing not in (None, "error") and "missing" in known:
         options["missing"] = "nan"
     data = datasets.read(path, format=name, need_labels=need_labels, **options)
+    if category is not None:
+        data.category = words
     if data.X.ndim == 1:
         return data
     try:
@@ -97,6 +109,30 @@ def read_data(
         msg = f"{path.name}: {error}"
         raise InputError(msg) from None
     return data
+
+
+def _category_column(path: Path, file_format: str, column: str) -> Any:
+    """Return the category of every row."""
+    import numpy as np
+
+    from multimargin import datasets
+
+    names = datasets.formats.column_names(path, file_format)
+    if column not in names:
+        msg = (
+            f"--category must name a column of {path.name}; there is no {column!r}.{did_you_mean(column, names)} "
+            f"The columns are {', '.join(map(repr, names[:5]))}{'...' if len(names) > 5 else ''}."
+        )
+        raise InputError(msg)
+    words = datasets.read(path, format=file_format, labels=[], need_labels=False, text=column).X
+    words = np.array([word.strip() for word in words])
+    if "" in words:
+        row = int(np.flatnonzero(words == "")[0]) + 1
+        msg = (
+            f"{path.name}: every row must have a category in {column!r}; row {row} has none. Fill it or remove the row."
+        )
+        raise InputError(msg)
+    return words
 
 
 def read_for(
@@ -226,24 +262,41 @@ def _label_columns(text: str) -> str | int | list[str]:
         return [name.strip() for name in text.split(",")]
 
 
-def reading_notes(source: str, data: Dataset) -> dict[str, Any]:
+def states_labels(source: str, file_format: str | None) -> bool:
+    """Whether data may say itself which its labels are."""
+    from multimargin import datasets
+
+    return _is_name(source) or datasets.formats.format_of(source, file_format) not in ("csv", "parquet", "json")
+
+
+def attribute_labels(notes: Mapping[str, Any], source: str) -> bool:
+    """Whether rows can be read with labels without being told which they are."""
+    options = _checked_reading(notes).get("options", {})
+    return _is_name(source) or bool(options.get("labels") or options.get("label_names"))
+
+
+def reading_notes(source: str, data: Dataset, category: str | None = None) -> dict[str, Any]:
     """Return notes for a model file: what reads another file of the same kind as the training file."""
     if _is_name(source):
         return {}
     kept = dict(data.options)
     if "zero_based" not in kept:  # only there must the width be known; elsewhere check_features says it better
         kept.pop("n_features", None)
-    return {"reading": {"kind": _kind(Path(source)), "options": kept}}
+    return {"reading": {"kind": _kind(Path(source)), "options": kept, "category": category}}
 
 
 def _checked_reading(notes: Mapping[str, Any]) -> dict[str, Any]:
     """Return how the training data of a model was read; whoever made the file may have made it up."""
     reading: Any = notes.get("reading", {})
     options = reading.get("options", {}) if isinstance(reading, dict) else None
-    if not isinstance(options, dict) or not all(
-        isinstance(item, str | int | None)
-        for value in options.values()
-        for item in (value if isinstance(value, tuple) else (value,))
+    if (
+        not isinstance(options, dict)
+        or not all(
+            isinstance(item, str | int | None)
+            for value in options.values()
+            for item in (value if isinstance(value, tuple) else (value,))
+        )
+        or not isinstance(reading.get("category"), str | None)
     ):
         msg = "The notes of the model file on how its training data was read are damaged. Fit the model again."
         raise ModelFileError(msg)
@@ -251,7 +304,9 @@ def _checked_reading(notes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kind(path: Path) -> str:
-    return Path(path.name.removesuffix(".gz")).suffix.lower()
+    from multimargin.datasets.formats.source import unpacked_name
+
+    return Path(unpacked_name(path.name)).suffix.lower()
 
 
 def data_facts(name: str, data: Dataset) -> dict[str, Any]:

@@ -70,11 +70,12 @@ def read_metric(option: str, text: str) -> dict[str, Any]:
 
 
 def trained(model: Any) -> Any:
-    """Return the model inside pipelines, thresholds and calibration: the one with a certificate."""
+    """Return the model inside pipelines, thresholds, calibration and categories: the one with a certificate."""
+    from multimargin import ZeroShotClassifier
     from multimargin.decisions import FixedThresholds, LabelCalibrator, ThresholdTuner
 
     model = last_step(model)
-    while isinstance(model, FixedThresholds | LabelCalibrator | ThresholdTuner):
+    while isinstance(model, FixedThresholds | LabelCalibrator | ThresholdTuner | ZeroShotClassifier):
         model = last_step(model.estimator_)
     return model
 

@@ -46,15 +46,20 @@ def known_models() -> dict[str, type]:
     return {**estimators.REGISTRY, **baselines.REGISTRY}
 
 
-def read_model(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Read a model that predicts labels, and the notes beside it, from its file."""
+def read_model(path: Path, categories: bool = False) -> tuple[Any, dict[str, Any]]:
+    """Read a model that predicts labels, or categories where these will do, and the notes beside it, from its file."""
     from multimargin.persistence import load_with_notes
 
     model, notes = load_with_notes(path)
     last = last_step(model)
-    if not hasattr(last, "label_names_"):
-        kind = "was never fitted" if not hasattr(last, "classes_") else "predicts categories, not labels"
-        msg = f"{path} holds a {type(last).__name__} that {kind}. Give a model written by: multimargin fit"
+    if not hasattr(last, "classes_"):
+        msg = f"{path} holds a {type(last).__name__} that was never fitted. Give a model written by: multimargin fit"
+        raise InputError(msg)
+    if not hasattr(last, "label_names_") and not categories:
+        msg = (
+            f"{path} holds a {type(last).__name__} that predicts categories, not labels. Judge it with: "
+            f"multimargin evaluate"
+        )
         raise InputError(msg)
     return model, notes
 

@@ -9,6 +9,7 @@ import typer
 
 __all__ = [
     "AllowUnconverged",
+    "Category",
     "Format",
     "Ignore",
     "Json",
@@ -19,6 +20,7 @@ __all__ = [
     "Parameter",
     "Prior",
     "Scale",
+    "Signatures",
     "Split",
     "TestData",
     "TestSize",
@@ -88,6 +90,23 @@ Split = Annotated[
         "--split",
         help="Hold out the rows that have 'test' in this column, train on those that have 'train', and report on the "
         "former.",
+        metavar="COLUMN",
+    ),
+]
+Signatures = Annotated[
+    Path | None,
+    typer.Option(
+        "--signatures",
+        help="Attributes of categories: a CSV, Parquet or JSON table with a row per category, its name in the first "
+        "column, and a column of 0 and 1, or no and yes, per attribute.",
+        metavar="FILE",
+    ),
+]
+Category = Annotated[
+    str | None,
+    typer.Option(
+        "--category",
+        help="The column with the category of each row, for models with --signatures. The model file remembers it.",
         metavar="COLUMN",
     ),
 ]

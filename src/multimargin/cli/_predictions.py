@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO, TypeAlias
 
@@ -25,10 +25,13 @@ from ._decisions import trained
 __all__ = [
     "Predictions",
     "Values",
+    "behind_steps",
     "check_kind",
     "check_values",
     "judged",
     "predict",
+    "predict_attributes",
+    "predict_categories",
     "report_on",
     "write",
     "write_csv",
@@ -56,6 +59,8 @@ class Predictions:
     values : ndarray of shape (n_samples, n_labels) or None
     best : ndarray of shape (n_samples, k) or None
         The k labels that were asked for, best first.
+    noun : {"label", "category"}
+        What is predicted. A row has one category.
     """
 
     positives: Any
@@ -63,6 +68,7 @@ class Predictions:
     kind: Values | None = None
     values: Any = None
     best: Any = None
+    noun: Literal["label", "category"] = "label"
 
     def sets(self) -> list[tuple[str, ...]]:
         """Return the names of the predicted labels, row by row; in the order of their values if the best are given."""
@@ -83,15 +89,19 @@ def check_values(model: Any, kind: Values | None, k: int | None) -> None:
             "Fit it with: multimargin fit --calibrate sigmoid"
         )
         raise InputError(msg)
-    n_labels = len(last_step(model).label_names_)
-    if k is not None and not 1 <= k <= n_labels:
-        msg = f"--top takes a number of labels from 1 to the {n_labels} of the model; got {k}."
+    check_top(k, len(last_step(model).label_names_), "labels")
+
+
+def check_top(k: int | None, most: int, what: str) -> None:
+    """Refuse more of the best than there are."""
+    if k is not None and not 1 <= k <= most:
+        msg = f"--top takes a number of {what} from 1 to the {most} of the model; got {k}."
         raise InputError(msg)
 
 
 def predict(model: Any, X: Any, kind: Values | None = None, k: int | None = None) -> Predictions:
     """Predict in one form, whichever form of Y the model was fitted with: its decision, or the k best labels."""
-    model, X = _behind_steps(model, X)
+    model, X = behind_steps(model, X)
     names = model.label_names_
     given = [str(name) for name in names]
     if kind == "probabilities":
@@ -101,12 +111,39 @@ def predict(model: Any, X: Any, kind: Values | None = None, k: int | None = None
         labels, values = model.predict_with_scores(X) if kind or k is not None else (model.predict(X), None)
     values = _as_matrix(values)
     if k is not None:
-        best = np.argsort(-values, axis=1, kind="stable")[:, :k]
-        chosen = np.zeros(values.shape, dtype=bool)
-        np.put_along_axis(chosen, best, True, axis=1)
-        return Predictions(sparse.csr_array(chosen), given, kind, values, best)
+        return Predictions(*_best(values, k, given, kind))
     positives = read_labels(_as_matrix(labels), names=names, subject="the prediction").positives
     return Predictions(positives, given, kind, values)
+
+
+def _best(values: Any, k: int, names: list[str], kind: Values | None) -> tuple[Any, list[str], Values | None, Any, Any]:
+    """Return the fields of predictions of the k largest values of each row."""
+    best = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    chosen = np.zeros(values.shape, dtype=bool)
+    np.put_along_axis(chosen, best, True, axis=1)
+    return sparse.csr_array(chosen), names, kind, values, best
+
+
+def predict_categories(
+    model: Any, X: Any, kind: Values | None = None, k: int | None = None, signatures: Any = None
+) -> Predictions:
+    """Predict one category per row, or the k best: of those of the model, or of others with signatures."""
+    model, X = behind_steps(model, X)
+    names = [str(name) for name in (model.classes_.tolist() if signatures is None else signatures)]
+    check_top(k, len(names), "categories")
+    found = Predictions(*_best(model.decision_function(X, signatures), k or 1, names, kind), noun="category")
+    return replace(found, best=None) if kind is not None and k is None else found
+
+
+def predict_attributes(model: Any, X: Any, kind: Values | None = None, k: int | None = None) -> Predictions:
+    """Predict the attributes by which a model knows categories."""
+    model, X = behind_steps(model, X)
+    names = [str(name) for name in model.attribute_names_.tolist()]
+    check_top(k, len(names), "attributes")
+    scores = model.attribute_scores(X)
+    if k is not None:
+        return Predictions(*_best(scores, k, names, kind))
+    return Predictions(sparse.csr_array(scores > 0), names, kind, scores)
 
 
 def judged(model: Any, X: Any, truth: LabelMatrix) -> Report:
@@ -120,7 +157,7 @@ def report_on(model: Any, data: Dataset) -> Report:
     return judged(model, data.X, read_labels(data.Y, names=data.label_names))
 
 
-def _behind_steps(model: Any, X: Any) -> tuple[Any, Any]:
+def behind_steps(model: Any, X: Any) -> tuple[Any, Any]:
     """Return the model at the end of a pipeline, and the rows as it is given them."""
     if not isinstance(model, Pipeline):
         return model, X
@@ -167,7 +204,7 @@ def write_npz(predictions: Predictions, file: BinaryIO) -> None:
 
 
 def write_csv(predictions: Predictions, file: TextIO) -> None:
-    """Write a header of label names and one line per row; of the best labels their names, and values if asked for."""
+    """Write a header of names and one line per row; of the best ones their names, and values if asked for."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_header(predictions))
     sets = None if predictions.best is None else predictions.sets()
@@ -186,7 +223,10 @@ def write_csv(predictions: Predictions, file: TextIO) -> None:
 def _header(predictions: Predictions) -> list[str]:
     if predictions.best is None:
         return predictions.label_names
-    words = ("label",) if predictions.kind is None else ("label", VALUE[predictions.kind])
+    noun = predictions.noun
+    words = (noun,) if predictions.kind is None else (noun, VALUE[predictions.kind])
+    if noun == "category" and predictions.best.shape[1] == 1:
+        return list(words)
     return [f"{word}_{rank}" for rank in range(1, predictions.best.shape[1] + 1) for word in words]
 
 

@@ -45,6 +45,7 @@ ADVICE: list[tuple[str, Replacement]] = [
     (r"prior=None", "no --prior"),
     (r"; see constant_labels_\b", ""),
     (r"ThresholdTuner(?:\(\))? for", "fit --thresholds for"),
+    (r"Use LinearM3L or KernelM3L,", "Use --model linear-m3l or kernel-m3l,"),
 ]  # fmt: skip
 """Patterns in messages of the library, and what the command says instead."""
 
@@ -66,9 +67,10 @@ def _models() -> Iterator[tuple[str, str]]:
 
 def _parameters() -> Iterator[tuple[str, str]]:
     """Advise a parameter of a model by ``-p``, where one is advised."""
+    from ._categories import OWN
     from ._models import OWN_OPTION, known_models
 
-    parameters = {name for cls in known_models().values() for name in inspect.signature(cls).parameters}
+    parameters = {*OWN, *(name for cls in known_models().values() for name in inspect.signature(cls).parameters)}
     names = "|".join(sorted(parameters - {*OWN_OPTION}, key=len, reverse=True))
     yield rf"(\b(?:{VERBS}|or) )({names})=(['\"]?)([\w.\-]+)\3", r"\1-p \2=\4"
     yield rf"(\b{VERBS} )({names})(?=[,.]|$| (?!=))", r"\1-p \2"

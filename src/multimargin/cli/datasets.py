@@ -59,7 +59,7 @@ def _show_one(entry: dict[str, Any], json: bool) -> None:
     if json:
         print_json(entry)
         return
-    shown = {key: value for key, value in entry.items() if value != []}
+    shown = {key: value for key, value in entry.items() if value not in ([], None)}
     if "files" in shown:
         shown["files"] = ", ".join(shown["files"])
     console().print(facts_table(shown))
@@ -70,7 +70,12 @@ def _show_all(sets: list[dict[str, Any]]) -> None:
 
     counts = ("train", "test", "features", "labels")
     rows = [
-        (entry["name"], *(f"{entry[key]:,}" for key in counts), f"{entry['cardinality']:.2f}", entry["where"])
+        (
+            entry["name"],
+            *(f"{entry[key]:,}" for key in counts),
+            "" if entry["cardinality"] is None else f"{entry['cardinality']:.2f}",
+            entry["where"],
+        )
         for entry in sets
     ]
     console().print(table(("name", *counts, "cardinality", "where"), rows))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ._options import Format, Ignore, Json, Labels, ModelFile, TestData, Text
+from typing import Any
+
+from ._options import Category, Format, Ignore, Json, Labels, ModelFile, Signatures, TestData, Text
 
 __all__ = ["HELP", "run"]
 
@@ -14,6 +16,10 @@ F1 = 2·TP / (2·TP + FP + FN), averaged over labels (macro), over all cells (mi
 Ranking measures use the scores. A model with tuned thresholds is judged by its tuned decision, and its scores are
 those less the thresholds. Labels that the file leaves open (empty cells, ? in ARFF) do not count.
 
+A model made by [bold]fit --signatures[/bold] is judged by the share of rows that are given their category, over all
+rows and as the mean over categories; with rows of categories that had training rows and of others, also by the harmonic
+mean of the two means. Attributes are judged as labels.
+
 Examples:
 
   multimargin evaluate model.mm test.arff --labels train.xml
@@ -21,6 +27,8 @@ Examples:
   multimargin evaluate model.mm scene --json
 
   multimargin evaluate model.mm test.csv --labels sea,sun,snow --ignore id
+
+  multimargin evaluate animals.mm photos.csv --signatures more_animals.csv
 """
 
 
@@ -30,21 +38,40 @@ def run(
     labels: Labels = None,
     ignore: Ignore = None,
     text: Text = None,
+    signatures: Signatures = None,
+    category: Category = None,
     format: Format = None,
     json: Json = False,
 ) -> None:
     """Run the verb."""
+    from multimargin.errors import InputError
+
+    from ._categories import category_facts, is_zero_shot, labelled_rows, read_signature_table, recognised
     from ._data import data_facts, read_for
     from ._decisions import decision_facts, decision_lines
     from ._models import not_converged, read_model
     from ._output import console, facts_table, print_json, status
     from ._predictions import judged
 
-    estimator, notes = read_model(model)
-    name, data, truth = read_for(estimator, notes, source, "test", labels, format, ignore=ignore or (), text=text)
-    with status("predicting"):
-        report = judged(estimator, data.X, truth)
-    facts, sentence = {**data_facts(name, data), "model": str(model)}, not_converged(estimator)
+    estimator, notes = read_model(model, categories=True)
+    how: dict[str, Any] = {"ignore": ignore or (), "text": text}
+    report: Any
+    if is_zero_shot(estimator):
+        known = read_signature_table(signatures)
+        name, data = labelled_rows(estimator, notes, source, category, labels, format, known, **how)
+        with status("predicting"):
+            report = recognised(estimator, data, known)
+        facts = category_facts(data_facts(name, data), estimator, None if known is None else len(known))
+    else:
+        if category is not None or signatures is not None:
+            option = "--signatures" if category is None else "--category"
+            msg = f"{option} is for models that predict categories; this one predicts labels. Leave it out."
+            raise InputError(msg)
+        name, data, truth = read_for(estimator, notes, source, "test", labels, format, **how)
+        with status("predicting"):
+            report = judged(estimator, data.X, truth)
+        facts = data_facts(name, data)
+    facts, sentence = {**facts, "model": str(model)}, not_converged(estimator)
     decisions = decision_facts(estimator)
     if json:
         print_json({**facts, **decisions, "converged": sentence is None, "report": report.to_dict()})

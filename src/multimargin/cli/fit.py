@@ -11,6 +11,7 @@ import typer
 
 from ._options import (
     AllowUnconverged,
+    Category,
     Format,
     Ignore,
     Json,
@@ -20,6 +21,7 @@ from ._options import (
     Parameter,
     Prior,
     Scale,
+    Signatures,
     Split,
     TestSize,
     Text,
@@ -45,6 +47,15 @@ together 36 times; a prior from [bold]--prior labels[/bold] is made anew from th
 its training rows, in every fold anew, and kept in its file. Labels that the file leaves open (empty cells, ? in ARFF)
 are left out of the loss.
 
+[bold]--signatures[/bold] trains a model that recognises categories, also ones without a training row: attributes are
+learned, and a row is given the category whose attributes fit its scores best, by the largest correlation
+([bold]-p rule=correlation[/bold]), the fewest differences ([bold]hamming[/bold]) or the largest probability
+([bold]dap[/bold]). Rows have a category ([bold]--category COLUMN[/bold]), and with it the attributes of its signature,
+or attributes of their own ([bold]--labels[/bold]). Categories without training rows can be predicted, or with
+[bold]-p candidates=all[/bold] every one; their signatures enter training as prior and class weights
+([bold]-p use_prior=false[/bold], [bold]-p use_frequencies=false[/bold]). [bold]--test-size[/bold] holds out whole
+categories.
+
 Examples:
 
   multimargin fit train.arff --labels train.xml -p C=1 --out model.mm
@@ -60,6 +71,8 @@ Examples:
   multimargin fit train.csv --labels sea,sun,snow --thresholds macro-f1 --out model.mm
 
   multimargin fit train.csv --labels sea,sun,snow --calibrate sigmoid --out model.mm
+
+  multimargin fit animals.csv --category animal --signatures signatures.csv --scale --out model.mm
 """
 
 Source = Annotated[
@@ -103,6 +116,8 @@ def run(
     prior: Prior = None,
     thresholds: Tuned = None,
     calibrate: Calibrate = None,
+    signatures: Signatures = None,
+    category: Category = None,
     out: ModelOut = None,
     format: Format = None,
     allow_unconverged: AllowUnconverged = False,
@@ -112,13 +127,14 @@ def run(
     """Run the verb."""
     import sys
 
+    from multimargin import ZeroShotClassifier
     from multimargin.errors import InputError
     from multimargin.persistence import save
 
-    from ._data import check_output, data_facts, reading_notes, shown_name, training_data
+    from ._categories import category_facts, check_zero_shot_options, divided
+    from ._data import check_output, data_facts, reading_notes, shown_name
     from ._decisions import check_decisions
     from ._models import make_model, not_converged
-    from ._predictions import report_on
     from ._preparation import check_held_out, check_missing
 
     if list_models:
@@ -130,26 +146,62 @@ def run(
     check_decisions(thresholds, calibrate)
     check_missing(missing)
     check_held_out(test_size, split)
-    estimator = make_model(model, parameter or [])
+    own, settings = ({}, parameter or []) if signatures is None else divided(parameter or [])
+    if signatures is not None:
+        options = {"--thresholds": thresholds, "--calibrate": calibrate, "--prior": prior}
+        check_zero_shot_options(own, {**options, "--category": category, "--labels": labels})
+    elif category is not None:
+        msg = (
+            "--category is for models that recognise categories by attributes. Give their attributes with --signatures."
+        )
+        raise InputError(msg)
+    estimator = make_model(model, settings)
     if out is not None and not estimator._storable:
         msg = f"A {model} model cannot be kept in a file. Leave --out out, or choose another --model."
         raise InputError(msg)
     if estimator.get_params(deep=False).get("random_state", 0) is None:  # the same command gives the same model
         estimator.set_params(random_state=0)
     check_output(out)
-    data, test = training_data(
-        source, labels, format, ignore=ignore or [], text=text, missing=missing, share=test_size, column=split
-    )
+    how = {"ignore": ignore or [], "text": text, "missing": missing, "share": test_size, "column": split}
+    data, test, known = _rows(source, labels, format, signatures, category, how)
     whole = _whole(estimator, data.X, prior, scale, missing, thresholds, calibrate)
+    if known is not None:
+        whole = ZeroShotClassifier(whole, known, **own)
     seconds = _train(estimator, whole, data, f"fitting {model}")
     if out is not None:
-        save(whole, out, notes=reading_notes(source, data))
-    report = None if test is None else report_on(whole, test)
-    _show_result(whole, model, data_facts(shown_name(source, "train"), data), seconds, report, out, json)
+        save(whole, out, notes=reading_notes(source, data, category))
+    facts = data_facts(shown_name(source, "train"), data)
+    facts = facts if known is None else category_facts(facts, whole)
+    _show_result(whole, model, facts, seconds, _held_out_report(whole, test), out, json)
     if sentence := not_converged(whole):
         kept = "" if out is None else f" {out} was written all the same."
         sys.stderr.write(f"multimargin: {sentence}{kept}\n")
         raise typer.Exit(0 if allow_unconverged else 1)
+
+
+def _rows(
+    source: str, labels: str | None, file_format: str | None, path: Path | None, category: str | None, how: Any
+) -> tuple[Any, Any, Any]:
+    """Return rows to train on, rows held out or None, and the signatures of categories or None."""
+    from ._categories import read_signature_table, training_rows
+    from ._data import training_data
+    from ._output import status
+
+    if path is None:
+        return *training_data(source, labels, file_format, **how), None
+    with status(f"reading {source}"):
+        known = read_signature_table(path) or {}
+        rows = training_rows(source, path, known, category=category, labels=labels, file_format=file_format, **how)
+    return *rows, known
+
+
+def _held_out_report(whole: Any, test: Any) -> Any:
+    from ._categories import is_zero_shot, recognised
+    from ._predictions import report_on
+
+    if test is None:
+        return None
+    return recognised(whole, test) if is_zero_shot(whole) else report_on(whole, test)
 
 
 def _whole(
@@ -177,7 +229,7 @@ def _train(estimator: Any, whole: Any, data: Any, what: str) -> float:
 
     from ._output import fit_progress
 
-    Y = read_labels(data.Y, names=data.label_names)
+    Y = data.category if "category" in data else read_labels(data.Y, names=data.label_names)
     start = time.perf_counter()
     with fit_progress(what, estimator.get_params().get("tol", 1e-3)) as callback:
         _fit(estimator, whole, data.X, Y, callback)
@@ -199,6 +251,9 @@ def _fit(estimator: Any, whole: Any, X: Any, Y: Any, callback: Any) -> None:
 def _show_result(
     whole: Any, name: str, facts: dict[str, Any], seconds: float, report: Any, out: Path | None, json: bool
 ) -> None:
+    from multimargin.fitted_rules import last_step
+
+    from ._categories import OWN, is_zero_shot
     from ._decisions import decision_facts, decision_lines, trained
     from ._models import certificate_lines
     from ._output import console, facts_table, held_out_facts, print_json
@@ -219,6 +274,8 @@ def _show_result(
     }
     if json:
         parameters = {key: value for key, value in estimator.get_params().items() if key not in ("prior", "callback")}
+        if is_zero_shot(whole):
+            parameters |= {key: getattr(last_step(whole), key) for key in OWN}
         print_json({**result, **decisions, **held_out_facts(report), "parameters": parameters})
         return
     screen = console()

@@ -1,4 +1,4 @@
-"""``multimargin predict``: the labels of new rows."""
+"""``multimargin predict``: the labels of new rows, or their categories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._options import Format, Ignore, Json, Labels, ModelFile, TestData, Text
+from ._options import Format, Ignore, Json, Labels, ModelFile, Signatures, TestData, Text
 
 __all__ = ["HELP", "run"]
 
@@ -23,6 +23,10 @@ numbers of each row, best first.
 A file without labels is fine. The model remembers how its training file was read: labels, columns that were ignored,
 the column of texts, and missing features that it fills in; these options are needed only for a file of another kind.
 
+A model made by [bold]fit --signatures[/bold] predicts the category of each row; [bold]--scores[/bold] tells how well
+each category fits, [bold]--attributes[/bold] gives the attributes instead. With [bold]--signatures[/bold] it chooses
+among the categories of that file, which may be new: only their attributes must be the model's.
+
 Examples:
 
   multimargin predict model.mm test.arff --labels train.xml --out predictions.csv
@@ -32,6 +36,8 @@ Examples:
   multimargin predict model.mm new.csv --proba --top 5
 
   multimargin predict model.mm reviews.csv --text review
+
+  multimargin predict animals.mm photos.csv --signatures more_animals.csv --top 3
 
   multimargin predict model.mm test.arff --labels train.xml --out predictions.npz
 
@@ -45,7 +51,11 @@ Out = Annotated[
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Give scores instead of 0 and 1.")]
 Proba = Annotated[bool, typer.Option("--proba", help="Give probabilities instead of 0 and 1.")]
-Top = Annotated[int | None, typer.Option("--top", help="Give the K best labels of each row, best first.", metavar="K")]
+Top = Annotated[
+    int | None,
+    typer.Option("--top", help="Give the K best labels or categories of each row, best first.", metavar="K"),
+]
+Attributes = Annotated[bool, typer.Option("--attributes", help="Give attributes instead of a category.")]
 
 
 def run(
@@ -58,6 +68,8 @@ def run(
     scores: Scores = False,
     proba: Proba = False,
     top: Top = None,
+    signatures: Signatures = None,
+    attributes: Attributes = False,
     format: Format = None,
     json: Json = False,
 ) -> None:
@@ -66,10 +78,11 @@ def run(
 
     from multimargin.errors import InputError
 
+    from ._categories import is_zero_shot, read_signature_table
     from ._data import check_features, check_output, check_text, read_data, shown_name
     from ._models import not_converged, read_model
     from ._output import status
-    from ._predictions import Values, check_kind, check_values, predict, write
+    from ._predictions import Values, check_kind, check_values, predict, predict_attributes, predict_categories, write
 
     if scores and proba:
         msg = "Give --scores or --proba, not both."
@@ -77,8 +90,12 @@ def run(
     kind: Values | None = "probabilities" if proba else "scores" if scores else None
     check_output(out)
     check_kind(out)
-    estimator, notes = read_model(model)
-    check_values(estimator, kind, top)
+    estimator, notes = read_model(model, categories=True)
+    zero_shot = is_zero_shot(estimator)
+    _check_zero_shot(zero_shot, signatures, attributes, proba)
+    if not zero_shot:
+        check_values(estimator, kind, top)
+    known = read_signature_table(signatures)
     check_text(estimator, notes, text)
     if sentence := not_converged(estimator):
         warnings.warn(sentence, stacklevel=1)
@@ -87,10 +104,33 @@ def run(
     name = shown_name(source, "test")
     check_features(estimator, name, data)
     with status("predicting"):
-        predictions = predict(estimator, data.X, kind, top)
+        if attributes:
+            predictions = predict_attributes(estimator, data.X, kind, top)
+        elif zero_shot:
+            predictions = predict_categories(estimator, data.X, kind, top, known)
+        else:
+            predictions = predict(estimator, data.X, kind, top)
     if out is not None:
         write(predictions, out)
     _show(predictions, name, out, json)
+
+
+def _check_zero_shot(zero_shot: bool, signatures: Path | None, attributes: bool, proba: bool) -> None:
+    """Refuse options that do not belong to the kind of the model, or not together."""
+    from multimargin.errors import InputError
+
+    if attributes and signatures is not None:
+        msg = (
+            "--attributes belong to the model, whichever categories there are. Leave --signatures or --attributes out."
+        )
+        raise InputError(msg)
+    if zero_shot and proba:
+        msg = "--proba is for models that predict labels; this one predicts categories. Use --scores."
+        raise InputError(msg)
+    if not zero_shot and (attributes or signatures is not None):
+        option = "--attributes" if attributes else "--signatures"
+        msg = f"{option} is for models that predict categories; this one predicts labels. Leave it out."
+        raise InputError(msg)
 
 
 def _show(predictions: Any, name: str, out: Path | None, json: bool) -> None:
@@ -99,15 +139,17 @@ def _show(predictions: Any, name: str, out: Path | None, json: bool) -> None:
     from ._output import print_json
     from ._predictions import write_csv
 
-    per_row = predictions.positives.sum() / predictions.positives.shape[0]
+    rows = predictions.positives.shape[0]
+    per_row = predictions.positives.sum() / rows
+    of_categories = predictions.noun == "category"
     if json:
-        answer: dict[str, Any] = {
-            "data": name,
-            "rows": predictions.positives.shape[0],
-            "labels_per_row": per_row,
-        }
+        answer: dict[str, Any] = {"data": name, "rows": rows}
+        answer |= {} if of_categories else {"labels_per_row": per_row}
         if out is None:
-            answer |= {"label_names": predictions.label_names, "label_sets": predictions.sets()}
+            keys = ("category_names", "categories") if of_categories else ("label_names", "label_sets")
+            sets: list[Any] = predictions.sets()
+            chosen = [row[0] for row in sets] if of_categories and {len(row) for row in sets} == {1} else sets
+            answer |= dict(zip(keys, (predictions.label_names, chosen), strict=True))
             answer |= {predictions.kind: predictions.shown_values()} if predictions.kind else {}
         else:
             answer["out"] = str(out)
@@ -115,5 +157,5 @@ def _show(predictions: Any, name: str, out: Path | None, json: bool) -> None:
     elif out is None:
         write_csv(predictions, sys.stdout)
     else:
-        rows = predictions.positives.shape[0]
-        typer.echo(f"{rows} rows of {name}, {per_row:.2f} labels per row on average: {out}")
+        about = "" if of_categories else f", {per_row:.2f} labels per row on average"
+        typer.echo(f"{rows} rows of {name}{about}: {out}")

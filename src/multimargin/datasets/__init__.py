@@ -13,6 +13,7 @@ from multimargin.datasets.formats import (
     read_parquet,
     read_xmc,
 )
+from multimargin.datasets.signatures import read_signatures
 from multimargin.datasets.synthetic import make_clique_labels
 
 __all__ = [
@@ -31,5 +32,6 @@ __all__ = [
     "read_libsvm",
     "read_npz",
     "read_parquet",
+    "read_signatures",
     "read_xmc",
 ]

@@ -25,6 +25,7 @@ from multimargin.datasets.catalogue_readers import (
     read_xmc_pair,
 )
 from multimargin.datasets.dataset import LABEL_DTYPE, Dataset
+from multimargin.datasets.published_readers import read_apascal, read_fmri, read_inria, read_libsvm_parts
 from multimargin.errors import FileFormatError, InputError
 
 __all__ = ["Facts", "available", "load"]
@@ -54,8 +55,8 @@ class Facts:
         What the samples and labels are, and what to beware of.
     n_train, n_test, n_features, n_labels : int
         Its size.
-    cardinality : float
-        Labels per sample, on average over both parts.
+    cardinality : float or None
+        Labels per sample, on average over both parts; None where its publisher does not say.
     files : tuple of str
         The files it is read from, inside the data folder.
     on_disk : bool
@@ -70,7 +71,7 @@ class Facts:
     n_test: int
     n_features: int
     n_labels: int
-    cardinality: float
+    cardinality: float | None
     files: tuple[str, ...]
     on_disk: bool
     on_openml: bool
@@ -80,7 +81,7 @@ class Facts:
 class _Entry:
     name: str
     size: tuple[int, int, int, int]  # n_train, n_test, n_features, n_labels
-    cardinality: float
+    cardinality: float | None
     files: tuple[str, ...]
     read: Callable[[list[Path], npt.DTypeLike], Dataset]
     about: str
@@ -159,7 +160,8 @@ def load(
         ``label_names``; ``feature_names`` (None if unknown); ``description``. ``"awa"`` has also
         ``class_train``, ``class_test`` (indices into ``class_names``), ``signatures`` (50, 85),
         ``association_strengths`` (50, 85; NaN where unknown), ``seen`` and ``unseen`` (indices of the
-        training and the test animals).
+        training and the test animals). ``"fmri-words"`` has these, too, but for ``association_strengths``;
+        ``"apascal-ayahoo"`` has ``class_train``, ``class_test`` and ``class_names``.
 
     Raises
     ------
@@ -194,11 +196,9 @@ def _folder(data_home: str | os.PathLike[str] | None) -> Path | None:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """Return the file, or its gzipped form, if it is there."""
-    for candidate in (folder / name, folder / f"{name}.gz"):
-        if candidate.is_file():
-            return candidate
-    return None
+    """Return the file, or its compressed form, if it is there."""
+    candidates = (folder / f"{name}{ending}" for ending in ("", ".gz", ".bz2"))
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
 def _where_to_put(entry: _Entry, folder: Path | None) -> str:
@@ -249,6 +249,9 @@ def _from_openml(entry: _Entry, folder: Path | None, dtype: npt.DTypeLike) -> Da
     )
 
 
+_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multilabel.html"
+_INRIA = "http://lear.inrialpes.fr/people/guillaumin/data.php"
+_PACKED = " (as published, with the ending .bz2, or unpacked)"
 _CSR_FORM = " (archives with X_train_data, X_train_indices, X_train_indptr, shape, Y_train, and so for test)"
 
 
@@ -263,6 +266,16 @@ def _mulan(
 ) -> _Entry:
     files = tuple(f"mulan/{name}/{stem}{part}.arff" for part in (f"-train{ending}", f"-test{ending}"))
     return _Entry(name, size, cardinality, (*files, f"mulan/{name}/{stem}.xml"), read_mulan, about, **more)
+
+
+def _inria(name: str, features: str, labels: str, size: tuple[int, int, int, int], about: str) -> _Entry:
+    """Return a set of the INRIA annotation archives: descriptors and labels of each part, and names of the labels."""
+    known = {"tags": (".hvecs", "dictionary"), "classes": (".txt", "classes")}
+    ending, names = known[labels]
+    parts = [
+        f"inria/{name}_{part}_{what}" for part in ("train", "test") for what in (f"{features}.hvecs", labels + ending)
+    ]
+    return _Entry(name, size, None, (*parts, f"inria/{name}_{names}.txt"), read_inria, about, home=_INRIA)
 
 
 def _rcv1_file(subset: int) -> str:
@@ -348,6 +361,60 @@ CATALOGUE = {
             read_xmc_pair,
             "European laws and their subjects.",
             home="http://manikvarma.org/downloads/XC/XMLRepository.html",
+        ),
+        _Entry(
+            "rcv1-full",
+            (23149, 781265, RCV1_FEATURES, 103),
+            3.24,
+            ("libsvm/rcv1_topics_train.svm", *(f"libsvm/rcv1_topics_test_{part}.svm" for part in range(4))),
+            read_libsvm_parts,
+            "Reuters news and their topics, all of RCV1 v2; two topics are never positive in training.",
+            home=_LIBSVM,
+            form=_PACKED,
+        ),
+        _Entry(
+            "tmc2007-full",
+            (21519, 7077, 30438, 22),
+            2.16,
+            ("libsvm/tmc2007_train.svm", "libsvm/tmc2007_test.svm"),
+            read_libsvm_parts,
+            "Flight reports and their problems, all words (SIAM 2007).",
+            home=_LIBSVM,
+            form=_PACKED,
+        ),
+        _inria("mirflickr", "DenseSift", "tags", (12500, 12500, 1000, 457), "Photographs and their tags, dense SIFT."),
+        _inria(
+            "pascal07",
+            "DenseSiftV3H1",
+            "classes",
+            (5011, 4952, 3000, 20),
+            "PASCAL VOC 2007, photographs and what they show, dense SIFT in three bands.",
+        ),
+        _Entry(
+            "apascal-ayahoo",
+            (6340, 2644, 9751, 64),
+            None,
+            (
+                "apascal/attribute_names.txt",
+                *(f"apascal/{part}.txt" for part in ("apascal_train", "ayahoo_test")),
+                *(f"apascal/feat_{part}.mat" for part in ("apascal_train", "ayahoo_test")),
+            ),
+            read_apascal,
+            "Objects and their attributes: 20 categories for training, 12 others for testing.",
+            home="https://vision.cs.uiuc.edu/attributes",
+            form=" (lists of attribute_data, and features: archives with feat, one column per line of a list)",
+        ),
+        _Entry(
+            "fmri-words",
+            (288, 72, 21764, 25),
+            None,
+            ("fmri/data-science-P1.mat", "fmri/semantic_features.csv"),
+            read_fmri,
+            "Brain images of the first participant, who thinks of 60 nouns, and what these have to do with 25 verbs: "
+            "48 nouns for training, 12 others for testing.",
+            home="http://www.cs.cmu.edu/~tom/science2008",
+            form=" (the second is a table to be made from the published vectors: a first line of names, then a noun "
+            "and its 25 numbers to a line, separated by commas)",
         ),
     )
 }

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from multimargin.datasets.dataset import Dataset
-from multimargin.datasets.formats.arff import read_arff
+from multimargin.datasets.formats.arff import arff_columns, read_arff
 from multimargin.datasets.formats.columns import Labels
 from multimargin.datasets.formats.npz import read_npz
-from multimargin.datasets.formats.records import read_json
-from multimargin.datasets.formats.source import FilePath, peek
+from multimargin.datasets.formats.records import json_columns, read_json
+from multimargin.datasets.formats.source import FilePath, peek, unpacked_name
 from multimargin.datasets.formats.sparse_text import read_libsvm, read_xmc
-from multimargin.datasets.formats.tables import read_csv, read_parquet
+from multimargin.datasets.formats.tables import csv_columns, parquet_columns, read_csv, read_parquet
 from multimargin.errors import FileFormatError, InputError
 
 __all__ = [
     "FORMATS",
+    "column_names",
     "format_of",
     "read",
     "read_arff",
@@ -33,10 +34,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its reader and the endings of file names that mean it for certain."""
+    """A file format: its reader, the endings of file names that mean it for certain, and how its columns are named."""
 
     read: Callable[..., Dataset]
     endings: tuple[str, ...]
+    columns: Callable[[FilePath], list[str]] | None = None
 
     def options(self) -> list[str]:
         """Return the keywords its reader takes."""
@@ -44,13 +46,13 @@ class Format:
 
 
 FORMATS = {
-    "arff": Format(read_arff, (".arff",)),
+    "arff": Format(read_arff, (".arff",), arff_columns),
     "libsvm": Format(read_libsvm, (".svm", ".libsvm", ".svmlight")),
     "xmc": Format(read_xmc, (".xmc",)),
-    "csv": Format(read_csv, (".csv", ".tsv")),
-    "parquet": Format(read_parquet, (".parquet", ".pq")),
+    "csv": Format(read_csv, (".csv", ".tsv"), csv_columns),
+    "parquet": Format(read_parquet, (".parquet", ".pq"), parquet_columns),
     "npz": Format(read_npz, (".npz",)),
-    "json": Format(read_json, (".json", ".jsonl", ".ndjson")),
+    "json": Format(read_json, (".json", ".jsonl", ".ndjson"), json_columns),
 }
 
 
@@ -67,7 +69,7 @@ def read(
     Parameters
     ----------
     path : path
-        The file. Any format may be gzipped.
+        The file. Any format may be compressed by gzip or bzip2.
     labels : path of a Mulan XML file, list of names, int or None, default=None
         Which columns are labels (ARFF, CSV, Parquet, JSON), or the names of the labels (LIBSVM, XMC, npz). None
         suffices for MEKA ARFF, LIBSVM, XMC and npz.
@@ -125,8 +127,14 @@ def format_of(path: FilePath, format: str | None = None) -> str:
     return format
 
 
+def column_names(path: FilePath, format: str | None = None) -> list[str]:
+    """Return the names of the columns of a file; none where its format names none."""
+    columns = FORMATS[format_of(path, format)].columns
+    return [] if columns is None else columns(path)
+
+
 def _guess(path: FilePath) -> str:
-    ending = Path(str(path).lower().removesuffix(".gz")).suffix
+    ending = Path(unpacked_name(path).lower()).suffix
     for name, entry in FORMATS.items():
         if ending in entry.endings:
             return name

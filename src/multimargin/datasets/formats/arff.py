@@ -26,7 +26,7 @@ from multimargin.datasets.formats.columns import (
 from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, decoded, naming, read_text
 from multimargin.errors import FileFormatError
 
-__all__ = ["read_arff", "table_dataset"]
+__all__ = ["arff_columns", "read_arff", "table_dataset"]
 
 Floats = npt.NDArray[np.float64]
 Csr = tuple[Floats, npt.NDArray[np.int32], npt.NDArray[np.int64]]
@@ -118,6 +118,14 @@ def read_arff(
             content, header, label_of, column_of, len(columns), dense, missing_as_nan, most, roles.text
         )
         return table_dataset(path, rows, names, roles, columns, dtype, missing)
+
+
+def arff_columns(path: FilePath) -> list[str]:
+    """Return the names of the attributes of an ARFF file."""
+    most = allowed_bytes(None)
+    content = read_text(path, most)
+    with naming(path, content):
+        return [decoded(name) for name, *_ in _core.arff_header(content, most).attributes]
 
 
 def _meka_count(path: FilePath, header: _core.Header, need_labels: bool) -> int | list[str]:

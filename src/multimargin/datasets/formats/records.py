@@ -25,7 +25,7 @@ from multimargin.datasets.formats.label_cells import read_label_cells
 from multimargin.datasets.formats.source import FilePath, allowed_bytes, check_size, fitting, read_text
 from multimargin.errors import FileFormatError
 
-__all__ = ["read_json"]
+__all__ = ["json_columns", "read_json"]
 
 BYTES_PER_LETTER = 30
 """What records take at most for each letter of their text: an empty list is three letters and some eighty bytes."""
@@ -86,7 +86,7 @@ def read_json(
     with fitting(path, lambda: BYTES_PER_LETTER * len(content)):
         check_size(path, "JSON records", BYTES_PER_LETTER * len(content), most)
         records = _records(path, content)
-        names = list(dict.fromkeys(key for record in records for key in record))
+        names = _keys(records)
         roles = assign_roles(path, names, stated_labels(path, given, names, need_labels), ignore, text, feature_names)
         columns = [names[k] for k in roles.features]
         check_features(path, columns, n_features, feature_names, roles)
@@ -96,6 +96,17 @@ def read_json(
         cells = [[record.get(name) for record in records] for name in at]
         Y, found = read_label_cells(path, at, cells, len(records), label_names)
         return column_dataset(path, X, Y, names, roles, columns, dtype, missing, **found)
+
+
+def json_columns(path: FilePath) -> list[str]:
+    """Return the keys of the records of a file, in the order in which they first occur."""
+    content = read_text(path, allowed_bytes(None))
+    with fitting(path, lambda: BYTES_PER_LETTER * len(content)):
+        return _keys(_records(path, content))
+
+
+def _keys(records: Sequence[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(key for record in records for key in record))
 
 
 def _records(path: FilePath, content: bytes) -> list[dict[str, Any]]:
@@ -148,6 +159,8 @@ def _text(path: FilePath, name: str, row: int, record: dict[str, Any]) -> str:
     value = record.get(name)
     if value is None:
         return ""
+    if isinstance(value, int) and not isinstance(value, bool):  # an identifier
+        return str(value)
     if not isinstance(value, str):
         msg = f"{path}: expected a text in {name!r}, found {value!r:.40} in record {row}"
         raise FileFormatError(msg)

@@ -4,6 +4,7 @@ Nothing a file says makes a reader take more memory than ``max_bytes`` for the c
 for the table made from it: both are refused on the way, before the memory is taken.
 """
 
+import bz2
 import gzip
 import io
 import os
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from multimargin._core import TextError
 from multimargin.errors import FileFormatError, InputError
@@ -26,12 +28,17 @@ __all__ = [
     "peek",
     "read_bytes",
     "read_text",
+    "unpacked_name",
 ]
 
 FilePath = str | PathLike[str]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_GZIP = b"\x1f\x8b"
+_PACKERS: dict[str, tuple[bytes, Callable[[Any], Any]]] = {
+    ".gz": (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
+    ".bz2": (b"BZh", bz2.BZ2File),
+}
+"""Endings of compressed files, with how these begin and what reads them."""
 _BLOCK = 1 << 20
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -94,37 +101,56 @@ def _opening(path: FilePath) -> Iterator[None]:
         msg = f"{path}: no such file; check the path (the working directory is {Path.cwd()})"
         raise InputError(msg) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        msg = f"{path}: expected a complete gzip file, found a damaged one ({error}); copy the file again"
-        raise FileFormatError(msg) from None
+        raise FileFormatError(_damaged(path, error)) from None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is None:  # of bzip2, which has no error of its own
+            raise FileFormatError(_damaged(path, error)) from None
         reason = getattr(error, "strerror", None) or str(error)
         msg = f"{path}: the file cannot be opened ({reason}); check the path and its permissions"
         raise InputError(msg) from None
 
 
+def _damaged(path: FilePath, error: Exception) -> str:
+    what = "bzip2" if str(path).endswith(".bz2") else "gzip"
+    return f"{path}: expected a complete {what} file, found a damaged one ({error}); copy the file again"
+
+
 def read_bytes(path: FilePath, max_bytes: int | None = None) -> bytes:
-    """Return the content of a file, decompressed if it is gzip."""
+    """Return the content of a file, decompressed if it is gzip or bzip2."""
     most = allowed_bytes(max_bytes)
     content = io.BytesIO()
     with fitting(path, lambda: content.tell() + _BLOCK), _opening(path), Path(path).open("rb") as file:
-        packed = file.peek(len(_GZIP)).startswith(_GZIP)
-        source = gzip.GzipFile(fileobj=file) if packed else file
+        packed, source = _unpacking(file)
         while block := source.read(_BLOCK):
             check_size(path, "a content", content.tell() + len(block), most)
             content.write(block)
-    if str(path).endswith(".gz") and not packed:
-        msg = f"{path}: expected gzip data as the name says, found none; remove .gz from the name"
+    ending = Path(path).suffix
+    if ending in _PACKERS and packed != ending:
+        what = ending.removeprefix(".").replace("gz", "gzip")
+        msg = f"{path}: expected {what} data as the name says, found none; remove {ending} from the name"
         raise FileFormatError(msg)
     return content.getvalue()
 
 
+def unpacked_name(path: FilePath) -> str:
+    """Return the name of a file without the ending of a compressed one."""
+    name = str(path)
+    return name[: -len(Path(name).suffix)] if Path(name).suffix.lower() in _PACKERS else name
+
+
+def _unpacking(file: Any) -> tuple[str, Any]:
+    """Return how a file is compressed, by the ending that says so, and what reads its content."""
+    start = file.peek(4)
+    for ending, (magic, unpack) in _PACKERS.items():
+        if start.startswith(magic):
+            return ending, unpack(file)
+    return "", file
+
+
 def peek(path: FilePath, size: int = 4096) -> bytes:
-    """Return the beginning of a file, decompressed if it is gzip."""
+    """Return the beginning of a file, decompressed if it is gzip or bzip2."""
     with _opening(path), Path(path).open("rb") as file:
-        start = file.read(size)
-        if start.startswith(_GZIP):
-            return zlib.decompressobj(wbits=31).decompress(start, size)
-        return start
+        return bytes(_unpacking(file)[1].read(size))
 
 
 def read_text(path: FilePath, max_bytes: int | None = None) -> bytes:

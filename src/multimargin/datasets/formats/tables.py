@@ -38,7 +38,7 @@ from multimargin.datasets.formats.source import (
 )
 from multimargin.errors import FileFormatError, InputError
 
-__all__ = ["read_csv", "read_parquet"]
+__all__ = ["csv_columns", "parquet_columns", "read_csv", "read_parquet"]
 
 
 def read_csv(
@@ -128,6 +128,19 @@ def read_csv(
         return table_dataset(path, rows, names, roles, columns, dtype, missing)
 
 
+def csv_columns(path: FilePath) -> list[str]:
+    """Return the names of the columns of a CSV file."""
+    most = allowed_bytes(None)
+    content = read_text(path, most)
+    with naming(path, content):
+        return [decoded(name) for name, *_ in _core.csv_header(content, "\0", most).attributes]
+
+
+def parquet_columns(path: FilePath) -> list[str]:
+    """Return the names of the columns of a Parquet file."""
+    return list(_parquet_file(path, allowed_bytes(None)).schema_arrow.names)
+
+
 def read_parquet(
     path: FilePath,
     *,
@@ -181,7 +194,8 @@ def read_parquet(
         for j, name in enumerate(columns):
             X[:, j] = _parquet_column(path, name, table.column(name), missing_as_nan, X.dtype)
         if text is not None:
-            X = np.array([item or "" for item in _parquet_cells(path, table.column(text))], dtype=object)
+            cells = _parquet_cells(path, table.column(text))
+            X = np.array(["" if item is None else str(item) for item in cells], dtype=object)
         cells = [_parquet_cells(path, table.column(name)) for name in at]
         Y, found = read_label_cells(path, at, cells, table.num_rows, label_names)
         return column_dataset(path, X, Y, names, roles, columns, dtype, missing, **found)
@@ -241,7 +255,7 @@ def _parquet_table(path: FilePath, file: Any, columns: list[str], labels: list[s
     for names, expected, fits in (
         (columns, "numbers", _is_numeric),
         (labels, "0 and 1 or lists of labels", lambda kind: _is_numeric(kind) or _is_text(kind) or _is_list(kind)),
-        (texts, "texts", _is_text),
+        (texts, "texts", lambda kind: _is_text(kind) or _pyarrow()[0].types.is_integer(kind)),
     ):
         for name in names:
             kind = file.schema_arrow.field(name).type
