@@ -71,8 +71,8 @@ Scorer kernel_scorer(AnyLayout<T> coef, Vector<T> intercept, std::optional<Matri
     expect(coef.shape(1) == intercept.shape(0) && coef.shape(1) > 0, "the intercepts do not fit the coefficients");
     expect(support.has_value() != columns.has_value(), "give support rows or their columns");
     const auto n = static_cast<Index>(coef.shape(0)), labels = static_cast<Index>(coef.shape(1));
-    KernelModel<T> model{kind, gamma, degree, coef0, {}, {}, {coef.data(), labels, n, coef.stride(1), coef.stride(0)},
-                         intercept.data()};
+    KernelModel<T> model{
+        kind, gamma, degree, coef0, {}, {}, {coef.data(), labels, n, coef.stride(1), coef.stride(0)}, intercept.data()};
     Index features = 0;
     nb::object rows;
     if (support) {
@@ -182,6 +182,14 @@ void bind_prediction(nb::module_& m) {
         .value("additive_chi2", KernelKind::additive_chi2);
     nb::class_<ScoredRows>(m, "ScoredRows", "Rows to be scored, dense in any layout or CSR.");
     nb::class_<Scorer> scorer(m, "Scorer", "A model that has scores.");
+    scorer.def_prop_ro(
+        "dtype",
+        [](const Scorer& of) {
+            return std::visit(
+                [](const auto& model) { return sizeof(precision_of(model)) == sizeof(float) ? "float32" : "float64"; },
+                of.model);
+        },
+        "Precision of the scores.");
     bind<float>(m, scorer);
     bind<double>(m, scorer);
     m.def(

@@ -142,9 +142,8 @@ bool top_labels(const ScoreSource<T>& source, Index k, std::int32_t* labels, T* 
     const auto all = std::views::iota(std::int32_t{0}, static_cast<std::int32_t>(n_labels));
     return for_each_row(source, size, threads, control, [&](Index i, const T* scores) {
         std::int32_t* best = labels + i * k;
-        std::partial_sort_copy(all.begin(), all.end(), best, best + k, [&](auto a, auto b) {
-            return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-        });
+        std::partial_sort_copy(all.begin(), all.end(), best, best + k,
+                               [&](auto a, auto b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
         for (Index r = 0; r < k; ++r) values[i * k + r] = scores[best[r]];
     });
 }

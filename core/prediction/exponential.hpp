@@ -42,7 +42,8 @@ MULTIMARGIN_INLINE Chunk<T> exp_not_positive(Chunk<T> x) {
     Chunk<T> sum = zero + inverse_factorial<T>(Constants::degree);
     for (int k = Constants::degree - 1; k >= 0; --k) sum = sum * r + inverse_factorial<T>(k);
     const auto bits = std::bit_cast<ChunkMask<T>>(shifted) << Constants::exponent_at;
-    const auto one = ChunkMask<T>{} + (decltype(ChunkMask<T>{}[0] + 0){Constants::exponent_zero} << Constants::exponent_at);
+    const auto one =
+        ChunkMask<T>{} + (decltype(ChunkMask<T>{}[0] + 0){Constants::exponent_zero} << Constants::exponent_at);
     const Chunk<T> power = std::bit_cast<Chunk<T>>(bits + one);
     return x < Constants::smallest ? zero : sum * power;
 }

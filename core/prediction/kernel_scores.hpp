@@ -132,7 +132,8 @@ class KernelScores final : public ScoreSource<T> {
                 from = to;
             }
             for (Index r = 0; r < count; ++r)
-                std::memcpy(out + r * labels(), sums.data() + r * width, static_cast<std::size_t>(labels()) * sizeof(T));
+                std::memcpy(out + r * labels(), sums.data() + r * width,
+                            static_cast<std::size_t>(labels()) * sizeof(T));
         }
     }
 
@@ -193,8 +194,8 @@ class KernelScores final : public ScoreSource<T> {
             }
             rows = centred.data();
         }
-        support_panels_.emplace_back(StridedRows<T>(rows, support_, cols, cols, 1), nullptr, dense_panel_chunks, threads,
-                                     control);
+        support_panels_.emplace_back(StridedRows<T>(rows, support_, cols, cols, 1), nullptr, dense_panel_chunks,
+                                     threads, control);
     }
     void measure_columns() {
         if (model_.kind != KernelKind::rbf) return;
@@ -248,9 +249,7 @@ class KernelScores final : public ScoreSource<T> {
         constexpr Index slab = 256;
         const auto& z = support_panels_.front();
         const int begin = panel;
-        while (panel < z.panels() &&
-               (z.end_chunk(panel + 1) - z.first_chunk(begin)) * lanes<T> <= tile_rows)
-            ++panel;
+        while (panel < z.panels() && (z.end_chunk(panel + 1) - z.first_chunk(begin)) * lanes<T> <= tile_rows) ++panel;
         const int end = panel;
         for (int r = 0; r < padded; ++r)
             std::memset(static_cast<void*>(work.value_row(r)), 0, static_cast<std::size_t>(work.value_stride) * 32);

@@ -46,7 +46,8 @@ class LinearScores final : public ScoreSource<T> {
   public:
     LinearScores(const LinearModel<T>& model, const X& x, int threads, Control& control) : model_(model), x_(x) {
         constexpr Index few = 4;  // dense rows
-        if (entries_of(x) >= few * x.cols()) panels_.emplace_back(model.weights, model.intercept, widest, threads, control);
+        if (entries_of(x) >= few * x.cols())
+            panels_.emplace_back(model.weights, model.intercept, widest, threads, control);
     }
     Index rows() const override { return x_.rows(); }
     Index labels() const override { return model_.weights.rows(); }
@@ -71,7 +72,8 @@ class LinearScores final : public ScoreSource<T> {
         std::vector<T> dense;
         for (Index i = first; i < last; ++i, out += labels()) {
             if constexpr (sparse) {
-                LabelSums<T, SparseRow<typename X::value_type>>::scores(x_.row(i), model_.weights, model_.intercept, out);
+                LabelSums<T, SparseRow<typename X::value_type>>::scores(x_.row(i), model_.weights, model_.intercept,
+                                                                        out);
             } else {
                 dense.resize(static_cast<std::size_t>(x_.cols()));
                 write_rows(x_, i, 1, dense.data());
