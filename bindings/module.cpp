@@ -22,6 +22,7 @@ void bind_testing(nb::module_& m);
 void bind_clique_inference(nb::module_& m);
 void bind_cliques(nb::module_& m);
 void bind_decisions(nb::module_& m);
+void bind_prediction(nb::module_& m);
 void bind_testing_inference(nb::module_& m);
 void bind_testing_cliques(nb::module_& m);
 
@@ -45,6 +46,7 @@ NB_MODULE(_core, m) {
     bind_clique_inference(m);
     bind_cliques(m);
     bind_decisions(m);
+    bind_prediction(m);
     nb::module_ testing = m.def_submodule("testing", "What only tests and benchmarks call.");
     bind_testing(testing);
     bind_testing_inference(testing);

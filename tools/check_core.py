@@ -23,6 +23,7 @@ BELOW = {
     "cliques": {"base", "fit", "labels", "numerics", "inference"},
     "separation": {"base", "fit", "labels", "numerics"},
     "boosting": {"base", "fit", "labels"},
+    "prediction": {"base", "numerics"},
     "decisions": {"base"},
     "splits": {"base"},
     "text": {"base"},

@@ -608,3 +608,72 @@ def best_expected_f(probabilities: Annotated[NDArray[numpy.float64], dict(shape=
 def label_counts(elimination: LabelElimination, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> NDArray: ...
 
 def label_partition(elimination: LabelElimination, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> NDArray: ...
+
+class KernelKind(enum.Enum):
+    """Kernels with native values."""
+
+    linear = 0
+
+    rbf = 1
+
+    poly = 2
+
+    sigmoid = 3
+
+    laplacian = 4
+
+    chi2 = 5
+
+    additive_chi2 = 6
+
+class ScoredRows:
+    """Rows to be scored, dense in any layout or CSR."""
+
+class Scorer:
+    """A model that has scores."""
+
+    @property
+    def dtype(self) -> str:
+        """Precision of the scores."""
+
+    @overload
+    def scores(self, rows: ScoredRows, out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], threads: int) -> bool: ...
+
+    @overload
+    def scores(self, rows: ScoredRows, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], threads: int) -> bool:
+        """Fill out; return whether all scores are finite."""
+
+    @overload
+    def top(self, rows: ScoredRows, labels: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')], values: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], threads: int) -> bool: ...
+
+    @overload
+    def top(self, rows: ScoredRows, labels: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')], values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], threads: int) -> bool:
+        """
+        Fill labels and values, rows x k; return whether all scores are finite.
+        """
+
+    def positives(self, rows: ScoredRows, threads: int) -> tuple[NDArray, NDArray, bool]:
+        """
+        Offsets and labels with positive scores, and whether all scores are finite.
+        """
+
+@overload
+def scored_rows(x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)]) -> ScoredRows: ...
+
+@overload
+def scored_rows(x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)]) -> ScoredRows: ...
+
+@overload
+def scored_rows(x: Rows) -> ScoredRows: ...
+
+@overload
+def linear_scorer(weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], intercept: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Scorer: ...
+
+@overload
+def linear_scorer(weights: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], intercept: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Scorer: ...
+
+@overload
+def kernel_scorer(coef: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], intercept: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], support: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, columns: Rows | None, kind: KernelKind, gamma: float, degree: float, coef0: float) -> Scorer: ...
+
+@overload
+def kernel_scorer(coef: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], intercept: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], support: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, columns: Rows | None, kind: KernelKind, gamma: float, degree: float, coef0: float) -> Scorer: ...

@@ -15,12 +15,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import cpu_count, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 
 from multimargin import _core
 from multimargin._core import Status
@@ -30,8 +28,10 @@ from multimargin.estimators.certificate import Bounds, Certificate
 from multimargin.estimators.inherited_texts import with_inherited_texts
 from multimargin.estimators.label_rates import DECIDED_ELSEWHERE, LabelRates, label_rates
 from multimargin.estimators.monitor import History, Monitor, Progress
+from multimargin.estimators.native_scores import NativeScores
 from multimargin.estimators.predictor import MultilabelPredictor, largest_entry
 from multimargin.estimators.problem import Problem, native_cells
+from multimargin.estimators.threads import threads
 from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, names
 from multimargin.labels import LabelForm, LabelMatrix, read_labels
 from multimargin.weights import LabelFrequencies, cell_costs
@@ -49,6 +49,7 @@ __all__ = [
     "WarmStart",
     "native_cells",
     "native_rows",
+    "threads",
 ]
 
 IMPRECISE = (
@@ -413,7 +414,7 @@ class MultilabelClassifier(MultilabelPredictor):
         return f"Increase {limit}, scale the features, or lower C."
 
 
-class LinearModel(MultilabelClassifier):
+class LinearModel(NativeScores, MultilabelClassifier):
     """An estimator whose scores are ``X @ coef_.T + intercept_``."""
 
     _rows_to_look_at: ClassVar[int] = 1000
@@ -424,20 +425,13 @@ class LinearModel(MultilabelClassifier):
     def _fitted_rules(self) -> dict[str, Rule]:
         return {**super()._fitted_rules(), "coef_": array_of("labels features"), "intercept_": array_of("labels")}
 
-    def _scores(self, X: Any) -> NDArray[Any]:
-        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
+    def _scorer(self) -> _core.Scorer:
+        dtype = np.result_type(self.coef_, self.intercept_)
+        return _core.linear_scorer(self.coef_.astype(dtype, copy=False), np.ascontiguousarray(self.intercept_, dtype))
 
     def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         fitted["coef_"][constant] = 0.0
         fitted["intercept_"][constant] = value[constant]
-
-
-def threads(n_jobs: int | None) -> int:
-    """Return the number of threads, at most one per core of the machine."""
-    if n_jobs == 0:
-        msg = "n_jobs must not be 0; use None or 1 for one thread, -1 for all cores."
-        raise InputError(msg)
-    return int(min(effective_n_jobs(n_jobs), cpu_count()))
 
 
 def _suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:

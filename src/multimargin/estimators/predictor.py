@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,15 @@ from multimargin.errors import InputError
 from multimargin.fitted_rules import LARGEST, Rule, Sizes, count, expect, feature_names, names
 from multimargin.labels import LabelForm, LabelMatrix, label_tuples, read_labels, write_labels
 
-__all__ = ["MultilabelPredictor", "check_magnitude", "largest_entry", "row_blocks"]
+__all__ = [
+    "MultilabelPredictor",
+    "best_labels",
+    "check_magnitude",
+    "check_top",
+    "largest_entry",
+    "row_blocks",
+    "top_array",
+]
 
 BLOCK_BYTES = 64 * 2**20
 COLUMNS = ("n_features_in_", "feature_names_in_")
@@ -54,7 +63,7 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
             Of shape (n_samples,) if the model was trained on a 1-D y, as scikit-learn's scorers expect.
         """
         check_is_fitted(self)
-        return self._in_form(self._finite_scores(self._check_X(X)))
+        return self._in_form(self._finite_scores(self._new_rows(X)))
 
     def predict(self, X: Any) -> Any:
         """Predicted labels, in the form in which Y was given to :meth:`fit`.
@@ -69,7 +78,7 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         index = getattr(X, "index", None)
-        positives = self._positives(self._check_X(X))
+        positives = self._positives(self._new_rows(X))
         return write_labels(positives, self.label_form_, self.label_names_, self.classes_, index)
 
     def predict_with_scores(self, X: Any) -> tuple[Any, NDArray[Any]]:
@@ -86,7 +95,7 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         index = getattr(X, "index", None)
-        X = self._check_X(X)
+        X = self._new_rows(X)
         scores = self._finite_scores(X)
         positives = self._positives(X, scores)
         labels = write_labels(positives, self.label_form_, self.label_names_, self.classes_, index)
@@ -104,7 +113,39 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         list of tuples
         """
         check_is_fitted(self)
-        return label_tuples(self._positives(self._check_X(X)), self.label_names_)
+        return label_tuples(self._positives(self._new_rows(X)), self.label_names_)
+
+    def predict_top(self, X: Any, k: int) -> sp.csr_array:
+        """Return the k best labels of every row with their scores, without holding the scores of all labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
+        k : int
+            Number of labels for each row; all of them if there are no more than k.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_labels)
+            Scores as :meth:`decision_function` gives them, ``min(k, n_labels)`` in each row, also where they are 0 or
+            negative. A row lists its best label first, and of labels with equal scores the one that comes first in
+            ``label_names_``: ``top.indices.reshape(n_samples, -1)`` are the labels by rank, ``top.data`` in the same
+            shape their scores. (``top.sort_indices()`` would sort them by label, in place.)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from multimargin import LinearM3L
+        >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+        >>> model = LinearM3L(C=10).fit(X, [{"sea"}, {"sun"}, {"sea", "sun"}, set()])
+        >>> model.label_names_[model.predict_top([[0.9, 0.1], [0.2, 0.9]], 1).indices]
+        array(['sun', 'sea'], dtype=object)
+        """
+        check_is_fitted(self)
+        n_labels = len(self.label_names_)
+        width = min(check_top(k), n_labels)
+        X = self._new_rows(X)
+        return top_array(*self._top(X, width), n_labels)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Subset accuracy: share of rows whose labels are all predicted right. Unknown labels are not counted.
@@ -120,7 +161,7 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         float
         """
         check_is_fitted(self)
-        X = self._check_X(X)
+        X = self._new_rows(X)
         if self.label_form_.kind == "column":
             right = np.asarray(y) == write_labels(
                 self._positives(X), self.label_form_, self.label_names_, self.classes_
@@ -134,8 +175,12 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
             right = np.asarray(wrong.sum(axis=1)).ravel() == 0
         return float(np.average(right, weights=sample_weight))
 
-    def _check_X(self, X: Any, *, reset: bool = False) -> Any:
-        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+    def _new_rows(self, X: Any) -> Any:
+        """Rows to predict, checked."""
+        return self._check_X(X)
+
+    def _check_X(self, X: Any, *, reset: bool = False, order: str | None = "C") -> Any:
+        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order=order, reset=reset)
         if sp.issparse(checked):
             check_csr(checked)
         check_magnitude(checked, getattr(self, "feature_names_in_", None))
@@ -143,13 +188,16 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
 
     def _finite_scores(self, X: Any) -> NDArray[Any]:
         scores = self._scores(X)
-        if not np.isfinite(scores).all():
+        self._expect_finite(bool(np.isfinite(scores).all()), X)
+        return scores
+
+    def _expect_finite(self, finite: bool, X: Any) -> None:
+        if not finite:
             msg = (
                 "X is so far from the training rows that scores leave the range of floating point: its largest entry "
                 f"is {largest_entry(X):.3g}. Scale it as the training rows were."
             )
             raise InputError(msg)
-        return scores
 
     def _in_form(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Scores of a 1-D y as a 1-D array."""
@@ -169,6 +217,12 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
     def _decided(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
         """Which cells are predicted, by their scores."""
         return scores > 0
+
+    def _top(self, X: Any, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return the k best labels of the rows, best first, and their scores; in row blocks."""
+        rows_at_once = row_blocks(X.shape[0], len(self.label_names_))
+        labels, scores = zip(*(best_labels(self._finite_scores(X[rows]), k) for rows in rows_at_once), strict=True)
+        return np.concatenate(labels), np.concatenate(scores)
 
     def _scores(self, X: Any) -> NDArray[Any]:
         """Scores of all labels, positive where a label is predicted."""
@@ -206,6 +260,27 @@ class MultilabelPredictor(ClassifierMixin, BaseEstimator):
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         self.__dict__.update(fitted, classes_=labels.values, label_names_=labels.names, label_form_=labels.form)
+
+
+def check_top(k: Any) -> int:
+    """Refuse a number of labels that is none."""
+    if not isinstance(k, Integral) or isinstance(k, (bool, np.bool_)) or k < 1:
+        msg = f"k is the number of labels to give for each row, a whole number from 1 on; got {k!r}. Give 1 or more."
+        raise InputError(msg)
+    return int(k)
+
+
+def best_labels(scores: NDArray[Any], k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Return the k best labels of each row, best first, of equal ones the first; and their scores."""
+    labels = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return labels.astype(np.int32), np.take_along_axis(scores, labels, axis=1)
+
+
+def top_array(labels: NDArray[np.int32], scores: NDArray[Any], n_labels: int) -> sp.csr_array:
+    """Return the best labels of rows as a sparse array that keeps their order."""
+    n_rows, k = labels.shape
+    offsets = np.arange(0, n_rows * k + 1, k)
+    return sp.csr_array((scores.ravel(), labels.ravel(), offsets), shape=(n_rows, n_labels))
 
 
 def row_blocks(n_rows: int, n_labels: int) -> Iterator[slice]:

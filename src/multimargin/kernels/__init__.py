@@ -4,7 +4,8 @@ from .blas import one_blas_thread
 from .checks import check_kernel, largest_value, self_values
 from .factor import gram_factor
 from .gram import BLOCK_BYTES, for_blocks, gram_matrix, gram_rows
-from .values import KERNELS, POSITIVE_DATA, Kernel, make_kernel, resolve_gamma
+from .scorer import kernel_scorer
+from .values import KERNELS, POSITIVE_DATA, Kernel, check_not_negative, make_kernel, resolve_gamma
 
 __all__ = [
     "BLOCK_BYTES",
@@ -12,10 +13,12 @@ __all__ = [
     "POSITIVE_DATA",
     "Kernel",
     "check_kernel",
+    "check_not_negative",
     "for_blocks",
     "gram_factor",
     "gram_matrix",
     "gram_rows",
+    "kernel_scorer",
     "largest_value",
     "make_kernel",
     "one_blas_thread",

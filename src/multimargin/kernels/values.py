@@ -13,7 +13,16 @@ from multimargin import _core
 from multimargin._rows import native_rows
 from multimargin.errors import InputError
 
-__all__ = ["KERNELS", "POSITIVE_DATA", "Kernel", "check_not_negative", "make_kernel", "resolve_gamma", "squared_norms"]
+__all__ = [
+    "KERNELS",
+    "POSITIVE_DATA",
+    "Kernel",
+    "check_not_negative",
+    "make_kernel",
+    "resolve_gamma",
+    "squared_norms",
+    "stays_sparse",
+]
 
 KERNELS = frozenset({"linear", "rbf", "poly", "sigmoid", "laplacian", "chi2", "additive_chi2", "precomputed"})
 """Names of input kernels; a callable ``(X, Z) -> matrix`` is a kernel too."""
@@ -53,9 +62,9 @@ class _DotKernel(Kernel):
 
     def __init__(self, Z: Any, dtype: Any):
         super().__init__(Z, dtype)
-        if sp.issparse(Z) and Z.nnz > DENSE_SHARE * Z.shape[0] * Z.shape[1]:
+        self._sparse = stays_sparse(Z)
+        if sp.issparse(Z) and not self._sparse:
             Z = Z.toarray()
-        self._sparse = sp.issparse(Z)
         if self._sparse:
             columns = sp.csr_array(sp.csr_array(Z, dtype=self.dtype).T)
             columns.sort_indices()
@@ -254,6 +263,11 @@ def check_not_negative(kernel: str, X: Any) -> None:
             f"{smallest:.4g}. Scale the features to [0, 1], or use kernel='rbf'."
         )
         raise InputError(msg)
+
+
+def stays_sparse(Z: Any) -> bool:
+    """Whether inner products with these rows are taken between sparse rows."""
+    return bool(sp.issparse(Z)) and Z.nnz <= DENSE_SHARE * Z.shape[0] * Z.shape[1]
 
 
 def squared_norms(A: Any) -> NDArray[np.float64]:

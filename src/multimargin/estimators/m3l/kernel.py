@@ -29,15 +29,18 @@ from multimargin.estimators.m3l.base import M3L, M3LTask, Prior
 from multimargin.estimators.m3l.kernel_certifier import KernelCertifier
 from multimargin.estimators.m3l.losses import LOSSES
 from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.native_scores import NativeScores
 from multimargin.fitted_rules import Rule, array_of
 from multimargin.kernels import (
     BLOCK_BYTES,
     KERNELS,
     POSITIVE_DATA,
     check_kernel,
+    check_not_negative,
     for_blocks,
     gram_matrix,
     gram_rows,
+    kernel_scorer,
     largest_value,
     make_kernel,
     resolve_gamma,
@@ -71,7 +74,7 @@ class KeptGram:
     matrix: NDArray[Any]
 
 
-class KernelM3L(M3L):
+class KernelM3L(M3L, NativeScores):
     r"""Max-margin multi-label classifier with a kernel and a prior R on label correlations.
 
     Scores are :math:`z_l(x) = \sum_i (k(x_i, x) + s^2)\, (\beta R)_{il}`, and the signed dual variables
@@ -379,30 +382,42 @@ class KernelM3L(M3L):
         task = KernelTask(problem, LOSSES[self.loss].targets(problem), self.gamma_, problem.dtype)
         return self._certifier(task, used).bounds(coef[used], intercept, None if duals is None else duals[used])
 
-    def _scores(self, X: Any) -> NDArray[Any]:
-        out = np.empty((X.shape[0], len(self.intercept_)), dtype=self.dual_coef_.dtype)
+    def _scorer(self) -> _core.Scorer:
+        if self.kernel == "precomputed":  # a linear model of the columns
+            weights = np.zeros((self.n_features_in_, len(self.intercept_)), dtype=self.dual_coef_.dtype)
+            weights[self.support_] = self.dual_coef_
+            return _core.linear_scorer(weights.T, self.intercept_)
+        assert isinstance(self.kernel, str)
+        constants = (self.gamma_, self.degree, self.coef0)
+        return kernel_scorer(self.kernel, self.support_vectors_, self.dual_coef_, self.intercept_, *constants)
+
+    def _is_native(self) -> bool:
+        return not callable(self.kernel) and super()._is_native()
+
+    def _new_rows(self, X: Any) -> Any:
+        X = super()._new_rows(X)
+        if self.kernel in POSITIVE_DATA:
+            check_not_negative(self.kernel, X)
+        return X
+
+    def _computed_scores(self, X: Any) -> tuple[NDArray[Any], bool]:
+        if self._is_native():
+            return super()._computed_scores(X)
+        dtype = self.dual_coef_.dtype
+        out = np.empty((X.shape[0], len(self.intercept_)), dtype=dtype)
         out[...] = self.intercept_
         if not len(self.support_):
-            return out
-        dtype = self.dual_coef_.dtype
+            return out, True
+        kernel = make_kernel(self.kernel, self.support_vectors_, dtype, self.gamma_, self.degree, self.coef0)
+        weights = _core.linear_scorer(self.dual_coef_.T, self.intercept_)
         size = max(1, BLOCK_BYTES // (len(self.support_) * dtype.itemsize))
-        if self.kernel == "precomputed":
-
-            def values(A: Any) -> Any:
-                return A[:, self.support_]
-
-        else:
-            kernel = make_kernel(self.kernel, self.support_vectors_, dtype, self.gamma_, self.degree, self.coef0)
-
-            def values(A: Any) -> Any:
-                return kernel.values(kernel.prepare(A))
 
         def score(rows: slice) -> None:
-            out[rows] += values(X[rows]) @ self.dual_coef_
+            weights.scores(_core.scored_rows(kernel.values(X[rows])), out[rows], 1)
 
         blocks = (slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size))
         for_blocks(score, blocks, threads(self.n_jobs))
-        return out
+        return out, bool(np.isfinite(out).all())
 
     def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         fitted["dual_coef_"][:, constant] = 0.0
