@@ -57,4 +57,13 @@ void bind_labels(nb::module_& m) {
             nb::kw_only(), nb::arg("positives"), nb::arg("missing").none(), nb::arg("left_out").noconvert(),
             nb::arg("row").noconvert(), nb::arg("positive").noconvert(), nb::arg("negative").noconvert(),
             nb::arg("cells").noconvert().none());
+    nb::class_<PythonMargins>(m, "Margins", "The margins that a loss asks of the cells.")
+        .def(
+            "__init__",
+            [](PythonMargins* self, Vector<double> positive, Vector<double> negative,
+               std::optional<Matrix<double>> cells) {
+                new (self) PythonMargins{std::move(positive), std::move(negative), std::move(cells)};
+            },
+            nb::kw_only(), nb::arg("positive").noconvert(), nb::arg("negative").noconvert(),
+            nb::arg("cells").noconvert().none());
 }

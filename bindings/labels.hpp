@@ -36,4 +36,19 @@ struct PythonLabels {
     }
 };
 
+// The margins of the cells; holds on to the arrays.
+struct PythonMargins {
+    Vector<double> positive, negative;
+    std::optional<Matrix<double>> cells;
+
+    // The labels with these margins.
+    labels::MarginLabels of(const labels::Labels& source) const {
+        const auto n = static_cast<std::size_t>(source.labels);
+        expect(positive.shape(0) == n && negative.shape(0) == n &&
+                   (!cells || (static_cast<Index>(cells->shape(0)) == source.rows && cells->shape(1) == n)),
+               "the margins do not fit the labels");
+        return {source, {view(positive), view(negative), cells ? cells->data() : nullptr}};
+    }
+};
+
 }  // namespace multimargin::bindings

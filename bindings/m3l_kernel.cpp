@@ -66,21 +66,20 @@ KernelM3LFit run(Engine& engine, Index rows, Index labels, Index intercepts, con
 }
 
 // gram: the whole matrix (see gram_matrix), or None and `compute` gives rows, `capacity` of which are kept.
-// factor: P with R = P P', or None for R = I. targets: y m (rows x labels), or None for margins of 1.
+// factor: P with R = P P', or None for R = I.
 template <class T>
 KernelM3LFit fit_kernel(std::optional<Matrix<T>> gram, nb::object compute, Index capacity, const PythonLabels& labels,
-                        std::optional<Matrix<T>> factor, std::optional<Matrix<double>> targets, double bias,
+                        const PythonMargins& margins, std::optional<Matrix<T>> factor, double bias,
                         std::optional<Matrix<T>> start, const PythonLimits& limits) {
     PythonControl control = limits.control();
-    const auto source = labels.view_of();
+    const auto source = margins.of(labels.view_of());
     const Index n = source.rows, n_labels = source.labels;
     const int threads = limits.core.threads;
     const auto fits = [](const auto& matrix, Index rows, Index cols) {
         return static_cast<Index>(matrix->shape(0)) == rows && static_cast<Index>(matrix->shape(1)) == cols;
     };
-    expect((!factor || static_cast<Index>(factor->shape(0)) == n_labels) && (!targets || fits(targets, n, n_labels)) &&
-               (!start || fits(start, n, n_labels)),
-           "the prior, the targets or the start do not fit the labels");
+    expect((!factor || static_cast<Index>(factor->shape(0)) == n_labels) && (!start || fits(start, n, n_labels)),
+           "the prior or the start do not fit the labels");
     expect(!gram || (fits(gram, n, gram_stride(n)) && reinterpret_cast<std::uintptr_t>(gram->data()) % 64 == 0),
            "gram must come from gram_matrix");
     const LabelCells<T> cells(source);
@@ -92,17 +91,15 @@ KernelM3LFit fit_kernel(std::optional<Matrix<T>> gram, nb::object compute, Index
         return run<T>(engine, n, n_labels, n_labels, first, limits.core, control);
     }
     const auto rank = static_cast<Index>(factor->shape(1));
-    CoupledKernelEngine<T> engine(rows, cells, factor->data(), rank, targets ? targets->data() : nullptr,
-                                  static_cast<T>(bias), threads);
+    CoupledKernelEngine<T> engine(rows, cells, factor->data(), rank, static_cast<T>(bias), threads);
     return run<T>(engine, n, n_labels, rank, first, limits.core, control);
 }
 
 template <class T>
 void bind(nb::module_& m, const char* name) {
     m.def(name, &fit_kernel<T>, nb::kw_only(), nb::arg("gram").noconvert().none(), nb::arg("compute").none(),
-          nb::arg("capacity"), nb::arg("labels"), nb::arg("factor").noconvert().none(),
-          nb::arg("targets").noconvert().none(), nb::arg("bias"), nb::arg("start").noconvert().none(),
-          nb::arg("limits"));
+          nb::arg("capacity"), nb::arg("labels"), nb::arg("margins"), nb::arg("factor").noconvert().none(),
+          nb::arg("bias"), nb::arg("start").noconvert().none(), nb::arg("limits"));
 }
 
 }  // namespace

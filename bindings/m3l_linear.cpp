@@ -117,14 +117,14 @@ struct LinearM3LFit {
     bool newton;
 };
 
-// The problem as Python states it; holds on to everything in it. targets: y m (rows x labels) where margins are not 1.
+// The problem as Python states it; holds on to everything in it.
 // eigenbasis(): (Q, Q', eigenvalues) of X'X, in the precision of X.
 struct LinearM3LProblem {
     nb::object rows_owner, labels_owner;
     const Rows* rows;
     const PythonLabels* labels;
+    PythonMargins margins;
     double bias;
-    std::optional<Matrix<double>> targets;
     nb::object prior_owner;
     const PythonPrior* prior;
     nb::callable eigenbasis;
@@ -135,11 +135,8 @@ struct LinearM3LProblem {
         const auto cells = labels->view_of();
         expect(x.rows() == cells.rows, "the labels do not fit the rows");
         expect(!prior || prior->labels() == cells.labels, "the prior does not fit the labels");
-        expect(!targets || (static_cast<Index>(targets->shape(0)) == cells.rows &&
-                            static_cast<Index>(targets->shape(1)) == cells.labels),
-               "the targets do not fit the labels");
         return {x,
-                {cells, targets ? targets->data() : nullptr},
+                margins.of(cells),
                 bias,
                 prior ? &prior->core : nullptr,
                 prior ? prior->products<T>(x.cols() + 1) : PriorProducts<T>{},
@@ -223,25 +220,19 @@ void bind_m3l_linear(nb::module_& m) {
     nb::class_<LinearM3LProblem>(m, "LinearM3LProblem", "A linear M3L problem.")
         .def(
             "__init__",
-            [](LinearM3LProblem* self, nb::object rows, nb::object labels, double bias,
-               std::optional<Matrix<double>> targets, nb::object prior, nb::callable eigenbasis) {
+            [](LinearM3LProblem* self, nb::object rows, nb::object labels, const PythonMargins& margins, double bias,
+               nb::object prior, nb::callable eigenbasis) {
                 const Rows* matrix = &nb::cast<const Rows&>(rows);
                 const PythonLabels* cells = &nb::cast<const PythonLabels&>(labels);
                 const PythonPrior* R = prior.is_none() ? nullptr : &nb::cast<const PythonPrior&>(prior);
-                new (self) LinearM3LProblem{std::move(rows),
-                                            std::move(labels),
-                                            matrix,
-                                            cells,
-                                            bias,
-                                            std::move(targets),
-                                            std::move(prior),
-                                            R,
-                                            std::move(eigenbasis)};
+                new (self) LinearM3LProblem{
+                    std::move(rows),      std::move(labels), matrix, cells, margins, bias, std::move(prior), R,
+                    std::move(eigenbasis)};
             },
-            nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("bias"), nb::arg("targets").noconvert().none(),
+            nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("margins"), nb::arg("bias"),
             nb::arg("prior").none(), nb::arg("eigenbasis"),
-            nb::sig("def __init__(self, *, rows: Rows, labels: Labels, bias: float, targets: "
-                    "numpy.typing.NDArray[numpy.float64] | None, prior: LinearPrior | None, eigenbasis: "
+            nb::sig("def __init__(self, *, rows: Rows, labels: Labels, margins: Margins, bias: float, "
+                    "prior: LinearPrior | None, eigenbasis: "
                     "collections.abc.Callable[[], tuple[numpy.typing.NDArray[typing.Any], "
                     "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[numpy.float64]]]) -> None"));
     nb::class_<LinearM3LFit>(m, "LinearM3LFit", "What a linear M3L fit leaves.")
@@ -252,7 +243,7 @@ void bind_m3l_linear(nb::module_& m) {
         .def_ro("newton", &LinearM3LFit::newton, "whether a Newton finish was made");
     m.def("fit_linear_m3l", &fit_linear_m3l, nb::arg("problem"), nb::arg("limits"), nb::arg("beta").none(),
           nb::arg("weights").none(), nb::arg("after_newton"), nb::arg("keep_beta"), nb::arg("patience").none());
-    m.def("newton_may_serve", &newton_may_serve, nb::arg("rows"), nb::arg("features"), nb::arg("unit_margins"));
+    m.def("newton_may_serve", &newton_may_serve, nb::arg("rows"), nb::arg("features"));
     m.def("certify_linear_m3l", &certify_linear_m3l, nb::arg("problem"), nb::arg("weights").noconvert(),
           nb::arg("beta").noconvert().none(), nb::arg("threads"));
 }

@@ -96,11 +96,21 @@ def random_class_weight(rng: np.random.Generator) -> Any:
     return [None, "balanced", {0: 1.0, 1: 10.0 ** rng.uniform(-2, 2)}][int(rng.integers(3))]
 
 
+def random_margin(rng: np.random.Generator, shape: tuple[int, int]) -> Any:
+    """Draw margins of every form, over four decades, some of them 0."""
+    scale = 10.0 ** rng.uniform(-2, 2)
+    by_class = {0: scale * rng.random(), 1: scale * float(rng.integers(2))}
+    by_cell = scale * rng.exponential(size=shape) * (rng.random(shape) < 0.9)
+    listed = [scale, by_class, [by_class, *[scale] * (shape[1] - 1)], by_cell[0], by_cell]
+    return listed[int(rng.integers(len(listed)))]
+
+
 def _m3l_options(rng: np.random.Generator, case: Case) -> dict[str, Any]:
     return {
         **common(rng),
         "prior": random_prior(rng, case.sign.shape[1]),
         "loss": str(rng.choice(["hamming", "hamming", "prior"])),
+        "margin": random_margin(rng, case.sign.shape) if rng.random() < 0.5 else 1.0,
         "class_weight": [None, "balanced"][int(rng.integers(2))],
         "warm_start": True,
     }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["Case", "class_weights", "random_case", "random_prior"]
+__all__ = ["Case", "class_weights", "margins", "random_case", "random_prior"]
 
 
 def class_weights(Y: np.ndarray, class_weight: Any) -> np.ndarray:
@@ -19,6 +19,15 @@ def class_weights(Y: np.ndarray, class_weight: Any) -> np.ndarray:
     if class_weight == "balanced":
         return (on + off) / (2.0 * np.maximum(np.where(Y == 1, on, off), 1))
     return np.where(Y == 1, class_weight[1], class_weight[0])
+
+
+def margins(sign: np.ndarray, margin: Any) -> np.ndarray:
+    """Margin of every cell by its class: a number or mapping for all labels, a list of either, or a matrix."""
+    if isinstance(margin, np.ndarray):
+        return np.broadcast_to(margin, sign.shape)
+    each = margin if isinstance(margin, list) else [margin] * sign.shape[1]
+    pairs = [(m[0], m[1]) if isinstance(m, dict) else (m, m) for m in each]
+    return np.where(sign > 0, [m[1] for m in pairs], [m[0] for m in pairs])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from problems import Case, class_weights
+from problems import Case, class_weights, margins
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
 
 from multimargin import CalibratedSeparationClassifier
@@ -54,6 +54,12 @@ def kernel_values(kernel: str, X: np.ndarray, gamma: float, degree: float, coef0
     return {"rbf": rbf_kernel, "laplacian": laplacian_kernel}[kernel](X, gamma=gamma)
 
 
+def m3l_targets(model: Any, case: Case, R: np.ndarray) -> np.ndarray:
+    """``y m`` of every cell."""
+    target = case.sign if model.loss == "hamming" else np.where(case.known, case.sign, 0.0) @ R
+    return target * margins(case.sign, getattr(model, "margin", 1.0))
+
+
 def linear_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     """P of the weights, D of the dual variables kept for a warm start."""
     R = prior_matrix(model.prior, case.sign.shape[1])
@@ -63,7 +69,7 @@ def linear_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     out = left_out(case, R)
     coef, intercept = np.where(out[:, None], 0, coef), np.where(out, 0, intercept)
     Z = np.column_stack([coef, intercept / bias if bias else intercept])
-    target = case.sign if model.loss == "hamming" else np.where(case.known, case.sign, 0.0) @ R
+    target = m3l_targets(model, case, R)
     scores = case.dense @ coef.T + intercept
     vectors, values = pseudo_inverse(R)
     primal = 0.5 * (np.square(vectors.T @ Z) / values[:, None]).sum()
@@ -87,7 +93,7 @@ def kernel_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     A = np.zeros(case.sign.shape)
     A[model.support_] = np.where(out, 0, model.dual_coef_.astype(float))
     w = np.where(out, 0.0, model.intercept_.astype(float))
-    target = case.sign if model.loss == "hamming" else np.where(case.known, case.sign, 0.0) @ R
+    target = m3l_targets(model, case, R)
     vectors, values = pseudo_inverse(R)
     white = A @ vectors / np.sqrt(values)
     primal = 0.5 * np.sum(white * (K @ white))

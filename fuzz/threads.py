@@ -50,6 +50,11 @@ def prior(n_labels: int) -> np.ndarray:
     return 0.6 * np.eye(n_labels) + 0.4 / n_labels
 
 
+def cell_margins(shape: tuple[int, int]) -> np.ndarray:
+    """Return a margin for every cell."""
+    return np.random.default_rng(2).exponential(size=shape)
+
+
 def models() -> dict[str, tuple[tuple[int, int], Any]]:
     """Return a model for every threaded path, and the size of its problem."""
     R, F = prior(LINEAR[1]), np.random.default_rng(1).normal(size=(LINEAR[1], 2))
@@ -60,8 +65,10 @@ def models() -> dict[str, tuple[tuple[int, int], Any]]:
         "linear, coupled Newton": (LINEAR, LinearM3L(C=10.0, prior=R, tol=1e-4)),
         "linear, low rank": (LINEAR, LinearM3L(prior=LowRankPrior(F))),
         "linear, prior margins": (LINEAR, LinearM3L(prior=R, loss="prior")),
+        "linear, margins of cells": (LINEAR, LinearM3L(prior=R, margin=cell_margins(LINEAR))),
         "kernel": (KERNEL, KernelM3L()),
         "kernel, coupled": (KERNEL, KernelM3L(prior=prior(KERNEL[1]))),
+        "kernel, margins of cells": (KERNEL, KernelM3L(margin=cell_margins(KERNEL))),
         "kernel, some rows held": (KERNEL, KernelM3L(kernel="poly", cache_size=2.0, max_iter=10)),
         "kernel, double": (STRUCTURED, KernelM3L(kernel="laplacian", tol=1e-6)),
         "submodular": (STRUCTURED, SubmodularClassifier(pairs=1.0, pair_scale=30.0)),

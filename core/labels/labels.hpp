@@ -2,7 +2,8 @@
 // The training labels, in the one form in which they reach the core. Solvers make of it what suits them, once per fit:
 // bits and costs a chunk at a time (cells.hpp), words of 64 labels (bits.hpp), a byte a cell.
 //
-//   cost  c_il = row[i] * (positive[l] or negative[l], by the sign) * cells[i, l],   0 where the label is unknown
+//   cost    c_il = row[i] * (positive[l] or negative[l], by the sign) * cells[i, l],   0 where the label is unknown
+//   margin  m_il = (positive[l] or negative[l], by the sign) * cells[i, l],            for losses that ask for one
 
 #include <algorithm>
 #include <cstdint>
@@ -30,6 +31,12 @@ struct CellCosts {
     const double* cells;               // rows x labels, or null
 };
 
+struct CellMargins {
+    std::span<const double> positive;  // labels
+    std::span<const double> negative;  // labels
+    const double* cells;               // rows x labels, or null
+};
+
 // A view: Python, or whoever else trains, holds the arrays.
 struct Labels {
     Index rows, labels;
@@ -41,6 +48,10 @@ struct Labels {
     std::span<const std::int32_t> missing_in(Index i) const {
         return all_known() ? std::span<const std::int32_t>{} : missing.row(i);
     }
+};
+
+struct MarginLabels : Labels {
+    CellMargins margins;
 };
 
 }  // namespace multimargin::labels

@@ -2,8 +2,8 @@
 // Kernel M3L (problem and notation: linear.hpp, with x_i.x_j replaced by K_ij + bias).
 //
 //   R = I:
-//   primal   P(f, w) = sum_l 1/2 beta_l' K beta_l + w_l^2 / (2 bias) + sum_i c_il max(0, 1 - y_il (F_il + w_l))
-//   dual     D(b)    = sum_l sum_i b_il - 1/2 beta_l' K beta_l - bias/2 t_l^2,     0 <= b <= c
+//   primal   P(f, w) = sum_l 1/2 beta_l' K beta_l + w_l^2 / (2 bias) + sum_i c_il max(0, m_il - y_il (F_il + w_l))
+//   dual     D(b)    = sum_l sum_i m_il b_il - 1/2 beta_l' K beta_l - bias/2 t_l^2,     0 <= b <= c
 //            beta = y o b,   F = K beta,   t_l = sum_i beta_il;   at the optimum w = bias t
 //
 // Method: rounds over blocks of rows S (kernel_blocks.hpp, RowPicker). K[S, S] is gathered once and serves all labels.
@@ -39,6 +39,7 @@ class KernelEngine {
           threads_(threads),
           block_size_(std::min({gram.rows(), gram.capacity(), large_block_rows})),
           costs_(signed_costs(labels)),
+          targets_(labels),
           beta_(labels.labels(), gram.rows()),
           scores_(labels.labels(), gram.rows()),
           sums_(static_cast<std::size_t>(labels.labels()), 0.0),
@@ -134,7 +135,8 @@ class KernelEngine {
             ExactSums sums;
             for (Index i = 0; i < gram_.rows(); ++i) {
                 const double cost = static_cast<double>(costs_.row(l)[i]);
-                add_cell(sums, beta.row(l)[i], cost, cost > 0 ? 1.0 : -1.0, scores.row(l)[i], w);
+                add_cell(sums, beta.row(l)[i], cost, static_cast<double>(targets_.of(l).at(i, costs_.row(l)[i])),
+                         scores.row(l)[i], w);
                 scores_.row(l)[i] = static_cast<T>(scores.row(l)[i]);
             }
             sums_[l] = t;
@@ -156,7 +158,7 @@ class KernelEngine {
 
   private:
     Index labels() const { return costs_.labels(); }
-    LabelCellsRow<T> cells(Index l) const { return {scores_.chunk_row(l), costs_.chunk_row(l), nullptr}; }
+    LabelCellsRow<T> cells(Index l) const { return {scores_.chunk_row(l), costs_.chunk_row(l), targets_.of(l)}; }
 
     template <class Task>
     void for_labels(Control& control, Task&& task) {
@@ -171,9 +173,10 @@ class KernelEngine {
         constexpr double direct_share = 0.6;  // with more variables than that, copying their kernel does not pay
         const auto rows = block_.rows();
         const T *costs = costs_.row(l), *scores = scores_.row(l);
+        const LabelTargets<T>& targets = targets_.of(l);
         T* beta = beta_.row(l);
         const T dual_shift = bias_ * static_cast<T>(sums_[l]), primal_shift = static_cast<T>(shifts_[l]);
-        const double largest = find_active(rows, costs, scores, beta, dual_shift, primal_shift, w.active);
+        const double largest = find_active(rows, costs, targets, scores, beta, dual_shift, primal_shift, w.active);
         if (w.active.size() < 2 && gram_.rows() > 1 && largest <= 0) return;
         const bool direct = static_cast<double>(w.active.size()) > direct_share * static_cast<double>(rows.size());
         if (direct) {
@@ -186,14 +189,15 @@ class KernelEngine {
         for (Index a = 0; a < k; ++a) {
             const auto at = w.active[a], i = rows[at];
             const T cost = costs[i];
-            w.gradient[a] = (cost > 0 ? T(1) : T(-1)) - scores[i] - dual_shift;
+            w.gradient[a] = targets.at(i, cost) - scores[i] - dual_shift;
             w.beta[a] = beta[i];
             w.low[a] = std::min(cost, T(0));
             w.high[a] = std::max(cost, T(0));
             w.diagonal[a] = block_.row(at)[at];
         }
         const auto problem = w.problem(k, direct ? block_.row(0) : nullptr);
-        const double tolerance = std::max(local_accuracy * std::min(largest, worst_[l]), least_violation);
+        const double tolerance =
+            std::max(local_accuracy * std::min(largest, worst_[l]), least_violation * targets.typical_margin);
         if (!ascend_pairs<T>(problem, static_cast<T>(tolerance),
                              static_cast<Index>(steps_per_variable * static_cast<double>(k) + 1)))
             return;
@@ -209,15 +213,16 @@ class KernelEngine {
 
     // Positions of the variables that are free, or violated at either shift; returns the largest violation at the
     // dual's own.
-    static double find_active(std::span<const std::int32_t> rows, const T* costs, const T* scores, const T* beta,
-                              T dual_shift, T primal_shift, std::vector<std::int32_t>& active) {
+    static double find_active(std::span<const std::int32_t> rows, const T* costs, const LabelTargets<T>& targets,
+                              const T* scores, const T* beta, T dual_shift, T primal_shift,
+                              std::vector<std::int32_t>& active) {
         active.clear();
         T largest = 0;
         for (std::size_t a = 0; a < rows.size(); ++a) {
             const auto i = rows[a];
             const T cost = costs[i], b = beta[i];
             if (cost == 0) continue;
-            const T low = std::min(cost, T(0)), high = std::max(cost, T(0)), g = (cost > 0 ? T(1) : T(-1)) - scores[i];
+            const T low = std::min(cost, T(0)), high = std::max(cost, T(0)), g = targets.at(i, cost) - scores[i];
             const T v = std::max(b < high ? g - dual_shift : T(0), b > low ? dual_shift - g : T(0));
             const T u = std::max(b < high ? g - primal_shift : T(0), b > low ? primal_shift - g : T(0));
             if ((b > low && b < high) || v > 0 || u > 0) {
@@ -239,17 +244,19 @@ class KernelEngine {
         }
     }
 
-    static constexpr double least_violation = std::is_same_v<T, float> ? 1e-6 : 1e-13;
+    static constexpr double least_violation = std::is_same_v<T, float> ? 1e-6 : 1e-13;  // of the margin
 
     GramRows<T>& gram_;
     T bias_;
     double tol_;
     int threads_;
     Index block_size_;
-    LabelMajorTable<T> costs_, beta_, scores_;  // y c, beta, F
-    std::vector<double> sums_, shifts_;         // t, w
-    std::vector<double> worst_;                 // largest violation at the last evaluation
-    std::vector<double> used_;                  // variables of the last round that are not 0
+    LabelMajorTable<T> costs_;  // y c
+    TargetTable<T> targets_;
+    LabelMajorTable<T> beta_, scores_;   // beta, F
+    std::vector<double> sums_, shifts_;  // t, w
+    std::vector<double> worst_;          // largest violation at the last evaluation
+    std::vector<double> used_;           // variables of the last round that are not 0
     std::vector<fit::Bounds> values_;
     std::vector<std::uint8_t> done_;
     MoveLists<T> moves_;

@@ -61,6 +61,45 @@ LabelMajorTable<T> signed_costs(const LabelCells<T>& labels) {
     return table;
 }
 
+// Targets y m of one label's cells: a number for either class, or one per cell.
+template <class T>
+struct LabelTargets {
+    T positive, negative;
+    const T* cells;         // null, or as many as there are rows, padded
+    double typical_margin;  // the scale of the label's scores
+
+    // cost: y c of the cell, or of a chunk of cells.
+    MULTIMARGIN_INLINE T at(Index i, T cost) const { return cells ? cells[i] : cost > 0 ? positive : negative; }
+    MULTIMARGIN_INLINE Chunk<T> chunk(int k, Chunk<T> cost) const {
+        const Chunk<T> zero{};
+        return cells ? reinterpret_cast<const Chunk<T>*>(cells)[k] : cost > 0 ? zero + positive : zero + negative;
+    }
+};
+
+template <class T>
+class TargetTable {
+  public:
+    explicit TargetTable(const LabelCells<T>& labels) {
+        const CellMargins& margins = labels.source.margins;
+        if (margins.cells) cells_ = LabelMajorTable<T>(labels.labels(), labels.rows());
+        for (Index i = 0; i < labels.rows() && margins.cells; ++i)
+            for (int k = 0; k < labels.chunks(); ++k) {
+                const Chunk<T> target = labels.target(i, k, labels.is_positive(i, k));
+                const Index first = static_cast<Index>(k) * lanes<T>;
+                for (Index l = first; l < std::min<Index>(first + lanes<T>, labels.labels()); ++l)
+                    cells_.row(l)[i] = target[l - first];
+            }
+        for (Index l = 0; l < labels.labels(); ++l)
+            labels_.push_back({static_cast<T>(margins.positive[l]), -static_cast<T>(margins.negative[l]),
+                               margins.cells ? cells_.row(l) : nullptr, labels.typical_margin(l)});
+    }
+    const LabelTargets<T>& of(Index l) const { return labels_[static_cast<std::size_t>(l)]; }
+
+  private:
+    LabelMajorTable<T> cells_;
+    std::vector<LabelTargets<T>> labels_;
+};
+
 // beta of another run (rows x labels), moved into the box.
 template <class T>
 void read_beta(const T* start, const LabelMajorTable<T>& costs, Index rows, LabelMajorTable<T>& beta) {
@@ -349,17 +388,14 @@ void multiply(GramRows<T>& gram, const LabelMajorTable<T>& beta, Index block, La
     }
 }
 
-// One label's cells: scores without shift, signed costs a, targets y m (null: the sign of a).
+// One label's cells: scores without shift, signed costs a, targets y m.
 template <class T>
 struct LabelCellsRow {
     const Chunk<T>* scores;
     const Chunk<T>* costs;
-    const Chunk<T>* targets;
+    LabelTargets<T> targets;
 
-    MULTIMARGIN_INLINE Chunk<T> target(int k) const {
-        const Chunk<T> one = Chunk<T>{} + T(1);
-        return targets ? targets[k] : costs[k] > 0 ? one : -one;
-    }
+    MULTIMARGIN_INLINE Chunk<T> target(int k) const { return targets.chunk(k, costs[k]); }
 };
 
 template <class T>
@@ -409,13 +445,14 @@ Shift best_shift(const LabelCellsRow<T>& cells, double bias, double near, double
         return w / bias + hinge.slope;
     };
     constexpr int most_steps = 60;
-    double low = near, high = near, step = 0.02;
+    const double margin = cells.targets.typical_margin;
+    double low = near, high = near, step = 0.02 * margin;
     if (slope_at(near) > 0) {
         for (int k = 0; k < most_steps && slope_at(low -= step) > 0; ++k, step *= 3) high = low;
     } else {
         for (int k = 0; k < most_steps && slope_at(high += step) < 0; ++k, step *= 3) low = high;
     }
-    const double enough = std::is_same_v<T, float> ? 2e-5 : 1e-10 * (1.0 + std::abs(near));
+    const double enough = std::is_same_v<T, float> ? 2e-5 * margin : 1e-10 * (margin + std::abs(near));
     for (int k = 0; k < most_steps && high - low > enough; ++k) {
         const double middle = 0.5 * (low + high);
         (slope_at(middle) > 0 ? high : low) = middle;

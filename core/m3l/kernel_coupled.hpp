@@ -125,9 +125,9 @@ MULTIMARGIN_SIMD __attribute__((noinline)) void sweep_rows(SweepOrder order, Row
 template <class T>
 class CoupledKernelEngine {
   public:
-    // factor: P, L x rank; targets: y m (rows x labels) or null for margins of 1.
-    CoupledKernelEngine(GramRows<T>& gram, const LabelCells<T>& labels, const T* factor, Index rank,
-                        const double* targets, T bias, int threads)
+    // factor: P, L x rank.
+    CoupledKernelEngine(GramRows<T>& gram, const LabelCells<T>& labels, const T* factor, Index rank, T bias,
+                        int threads)
         : gram_(gram),
           bias_(bias),
           threads_(threads),
@@ -139,6 +139,7 @@ class CoupledKernelEngine {
           factor_t_(transposed(factor, labels.labels(), rank).data(), rank, labels.labels()),
           R_(product(factor, labels.labels(), rank).data(), labels.labels(), labels.labels()),
           costs_(signed_costs(labels)),
+          targets_(labels),
           beta_(labels.labels(), gram.rows()),
           best_beta_(labels.labels(), gram.rows()),
           latent_(rank, gram.rows()),
@@ -152,13 +153,7 @@ class CoupledKernelEngine {
           sweep_(block_size_, factor_t_.width(), factor_.width()),
           state_(static_cast<std::size_t>(rank) * block_stride_),
           before_(static_cast<std::size_t>(labels.labels() * block_size_)),
-          moves_(static_cast<std::size_t>(rank * block_size_)) {
-        if (!targets) return;
-        targets_ = LabelMajorTable<T>(labels.labels(), gram.rows());
-        for (Index i = 0; i < gram.rows(); ++i)
-            for (Index l = 0; l < labels.labels(); ++l)
-                targets_.row(l)[i] = static_cast<T>(targets[i * labels.labels() + l]);
-    }
+          moves_(static_cast<std::size_t>(rank * block_size_)) {}
 
     Index next_block_size() const { return block_size_; }
 
@@ -245,12 +240,8 @@ class CoupledKernelEngine {
 
   private:
     Index labels() const { return costs_.labels(); }
-    LabelCellsRow<T> cells(Index l) const {
-        return {scores_.chunk_row(l), costs_.chunk_row(l), targets_.empty() ? nullptr : targets_.chunk_row(l)};
-    }
-    T target(Index l, Index i) const {
-        return targets_.empty() ? (costs_.row(l)[i] > 0 ? T(1) : T(-1)) : targets_.row(l)[i];
-    }
+    LabelCellsRow<T> cells(Index l) const { return {scores_.chunk_row(l), costs_.chunk_row(l), targets_.of(l)}; }
+    T target(Index l, Index i) const { return targets_.of(l).at(i, costs_.row(l)[i]); }
     T diagonal(Index l) const { return reinterpret_cast<const T*>(R_.row(l))[l]; }
     T& state(Index k, Index a) { return reinterpret_cast<T*>(state_.data() + k * block_stride_)[a]; }
 
@@ -328,8 +319,8 @@ class CoupledKernelEngine {
             largest = std::max(largest, std::max(b < w.high[a] ? g : T(0), b > w.low[a] ? -g : T(0)));
         }
         const auto problem = w.problem(n, block_.row(0));
-        const double tolerance =
-            std::max(local_accuracy * std::min(static_cast<double>(largest), worst_[l]), least_violation);
+        const double tolerance = std::max(local_accuracy * std::min(static_cast<double>(largest), worst_[l]),
+                                          least_violation * targets_.of(l).typical_margin);
         const auto steps = static_cast<Index>(steps_per_variable * static_cast<double>(n) + 1);
         if (!ascend_pairs<T>(problem, static_cast<T>(tolerance), steps)) return;
         for (Index a = 0; a < n; ++a) {
@@ -423,7 +414,7 @@ class CoupledKernelEngine {
         });
     }
 
-    static constexpr double least_violation = std::is_same_v<T, float> ? 1e-6 : 1e-13;
+    static constexpr double least_violation = std::is_same_v<T, float> ? 1e-6 : 1e-13;  // of the margin
 
     GramRows<T>& gram_;
     T bias_;
@@ -432,7 +423,9 @@ class CoupledKernelEngine {
     int block_stride_;
     std::vector<T> factor_values_;
     ChunkTable<T> factor_, factor_t_, R_;
-    LabelMajorTable<T> costs_, targets_, beta_, best_beta_;
+    LabelMajorTable<T> costs_;  // y c
+    TargetTable<T> targets_;
+    LabelMajorTable<T> beta_, best_beta_;
     LabelMajorTable<T> latent_, scores_;    // G, z
     std::vector<double> sums_, best_sums_;  // t
     std::vector<double> shifts_, worst_;

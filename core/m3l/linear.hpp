@@ -6,8 +6,8 @@
 //            V = sum_i x_i (b_i o y_i)',   Z = V R
 //
 // R is positive semidefinite and never inverted; Z stays in its range, so P - D >= 0 certifies any feasible b even
-// if R is singular. y in {-1, 1}; c_il = 0 for an unknown label. m_il = 1, or y_il (R y_i)_l for the loss that
-// depends on the prior. x_i has a last, constant feature `bias`.
+// if R is singular. y in {-1, 1}; c_il = 0 for an unknown label. The margin m_il >= 0 is 1 unless the user says
+// otherwise, times y_il (R y_i)_l for the loss that depends on the prior. x_i has a last, constant feature `bias`.
 //
 // Method: row-block dual coordinate ascent. Solvers keep the signed beta = y o b and V row-major, so that the
 // weights of one feature for all labels are neighbours. A visit to row i reads its scores s = V' x_i once for all

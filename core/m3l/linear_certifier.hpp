@@ -31,11 +31,6 @@ namespace multimargin::m3l {
 using namespace labels;
 using namespace numerics;
 
-// Truth and costs of all cells; targets: y m (rows x labels), or null where every m is 1.
-struct CertifiedCells : Labels {
-    const double* targets;
-};
-
 struct LinearSums {
     double hinge = 0.0, linear = 0.0;
     double weights = 0.0, duals = 0.0;  // |Z|^2, |V|^2
@@ -48,7 +43,7 @@ class LinearBlock {
     static constexpr int most_chunks = 8;
     static constexpr Index most_labels = most_chunks * lanes<double>;
 
-    LinearBlock(const X& x, const CertifiedCells& cells, double bias, Index width)
+    LinearBlock(const X& x, const MarginLabels& cells, double bias, Index width)
         : x_(x),
           cells_(cells),
           bias_(bias),
@@ -69,10 +64,13 @@ class LinearBlock {
                 for (Index j = from; j < std::min(columns, from + tile); ++j)
                     entry(Z_, j, l) = l < count ? static_cast<double>(weights[(first + l) * columns + j]) : 0.0;
         std::fill_n(V_.data(), columns * chunks_, Chunk<double>{});
-        for (auto* sums : {negative_, hinge_, linear_, weights_, duals_})
+        for (auto* sums : {negative_, negative_target_, hinge_, linear_, weights_, duals_})
             std::fill_n(sums, most_chunks, Chunk<double>{});
-        for (Index l = 0; l < count; ++l)
+        for (Index l = 0; l < count; ++l) {
             reinterpret_cast<double*>(negative_)[l] = cells_.costs.negative[static_cast<std::size_t>(first + l)];
+            reinterpret_cast<double*>(negative_target_)[l] =
+                -cells_.margins.negative[static_cast<std::size_t>(first + l)];
+        }
     }
 
     // beta(i, first, count, out): dual variables of row i.
@@ -105,22 +103,25 @@ class LinearBlock {
     // Sign, target y m and cost of every cell of the block in row i.
     void open(Index i) {
         const auto& costs = cells_.costs;
+        const auto& margins = cells_.margins;
         const double row = costs.row[static_cast<std::size_t>(i)];
         for (int k = 0; k < chunks_; ++k) {
             sign_[k] = Chunk<double>{} - 1.0;
             cost_[k] = row * negative_[k];
+            target_[k] = negative_target_[k];
         }
-        double *sign = reinterpret_cast<double*>(sign_), *cost = reinterpret_cast<double*>(cost_);
+        double *sign = reinterpret_cast<double*>(sign_), *cost = reinterpret_cast<double*>(cost_),
+               *target = reinterpret_cast<double*>(target_);
         each(cells_.positives, i, [&](Index l) {
             sign[l] = 1.0;
             cost[l] = row * costs.positive[static_cast<std::size_t>(first_ + l)];
+            target[l] = margins.positive[static_cast<std::size_t>(first_ + l)];
         });
         if (costs.cells)
             for (Index l = 0; l < count_; ++l) cost[l] *= costs.cells[i * cells_.labels + first_ + l];
+        if (margins.cells)
+            for (Index l = 0; l < count_; ++l) target[l] *= margins.cells[i * cells_.labels + first_ + l];
         each(cells_.missing, i, [&](Index l) { cost[l] = 0.0; });
-        std::copy_n(sign_, chunks_, target_);
-        if (cells_.targets)
-            std::copy_n(cells_.targets + i * cells_.labels + first_, count_, reinterpret_cast<double*>(target_));
     }
     MULTIMARGIN_SIMD void visit(Index i) {
         const auto row = x_.row(i);
@@ -161,19 +162,19 @@ class LinearBlock {
     }
 
     const X& x_;
-    const CertifiedCells& cells_;
+    const MarginLabels& cells_;
     double bias_;
     Index first_ = 0, count_ = 0;
     int chunks_ = 0;
     Buffer<Chunk<double>> Z_, V_;
-    Chunk<double> negative_[most_chunks]{};                                                                  // costs
+    Chunk<double> negative_[most_chunks]{}, negative_target_[most_chunks]{};  // costs and targets of absent labels
     Chunk<double> sign_[most_chunks]{}, target_[most_chunks]{}, cost_[most_chunks]{}, beta_[most_chunks]{};  // of a row
     Chunk<double> hinge_[most_chunks]{}, linear_[most_chunks]{}, weights_[most_chunks]{}, duals_[most_chunks]{};
 };
 
 // V: null, or (cols + 1) x labels to be filled.
 template <RowMatrix X, class W, class Beta>
-LinearSums linear_sums(const X& x, const CertifiedCells& cells, double bias, const W* weights, const Beta& beta,
+LinearSums linear_sums(const X& x, const MarginLabels& cells, double bias, const W* weights, const Beta& beta,
                        double* V, int threads, Control& control) {
     const Index share = (cells.labels + threads - 1) / threads;  // no thread idle
     const Index whole = (share + lanes<double> - 1) / lanes<double> * lanes<double>;
@@ -210,7 +211,7 @@ struct PriorForms {
 
 // Bounds of these weights and dual variables; forms(V): for a prior, else empty.
 template <RowMatrix X, class W, class Beta>
-fit::Bounds linear_bounds(const X& x, const CertifiedCells& cells, double bias, const W* weights, const Beta& beta,
+fit::Bounds linear_bounds(const X& x, const MarginLabels& cells, double bias, const W* weights, const Beta& beta,
                           const std::function<PriorForms(const double* V)>& forms, int threads, Control& control) {
     std::vector<double> V(forms ? static_cast<std::size_t>((x.cols() + 1) * cells.labels) : 0);
     const LinearSums sums = linear_sums(x, cells, bias, weights, beta, forms ? V.data() : nullptr, threads, control);

@@ -30,17 +30,14 @@ class CoupledEngine {
     using Kernels = KernelsFor<X>;
     static constexpr double settled_gap = 1.0;  // passes cost so much more that it does not pay to wait
 
-    // targets: y m (rows x labels), or null where every margin m is 1.
-    CoupledEngine(const X& x, const LabelCells<T>& labels, const Prior& prior, T bias, const double* targets,
-                  int threads)
+    CoupledEngine(const X& x, const LabelCells<T>& labels, const Prior& prior, T bias, int threads)
         : x_(x),
           labels_(labels),
           prior_(prior),
           bias_(bias),
-          targets_(targets),
           threads_(threads),
           squares_(squared_norms(x)),
-          schedule_(mean(squares_), labels.mean_cost(), bias),
+          schedule_(mean(squares_), labels.mean_cost() / labels.mean_margin(), bias),
           width_(prior.state_chunks()),
           state_(x.cols(), width_, bias),
           beta_(static_cast<std::size_t>(x.rows()) * labels.chunks()),
@@ -59,7 +56,7 @@ class CoupledEngine {
     void start_from(const T* beta, Control&) {
         Workspace w(*this);
         for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels(), w);
-        if (!targets_) shrink_far_start(w);
+        shrink_far_start(w);
         state_.start();
     }
 
@@ -164,7 +161,12 @@ class CoupledEngine {
         double linear = 0.0;
         Sums sums;
         for (Index i = 0; i < x_.rows(); ++i)
-            for (Index l = 0; l < labels_.labels(); ++l) linear += std::abs(static_cast<double>(beta_of(i)[l]));
+            for (int k = 0; k < labels_.chunks(); ++k) {
+                const Chunk<T> target = labels_.target(i, k, labels_.is_positive(i, k)),
+                               beta = beta_[static_cast<std::size_t>(i * labels_.chunks() + k)];
+                for (int e = 0; e < lanes<T>; ++e)
+                    linear += static_cast<double>(target[e]) * static_cast<double>(beta[e]);
+            }
         evaluate_state(0, x_.cols() + 1, w, sums);
         const T length = static_cast<T>(start_length(linear, sums.quadratic));
         if (length == 1) return;
@@ -189,17 +191,14 @@ class CoupledEngine {
     MULTIMARGIN_INLINE void open_row(Index i, Workspace& w, Between&& between) const {
         Kernels::gather_all(x_.row(i), state_.data(), width_, x_.cols(), bias_, w.raw.chunks());
         w.row.open(w.raw.chunks(), between);
-        const Chunk<T> zero{}, one = zero + T(1);
+        const Chunk<T> zero{};
         for (int k = 0; k < labels_.chunks(); ++k) {
             const auto positive = labels_.is_positive(i, k);
             const Chunk<T> cost = labels_.cost(i, k, positive);
             w.high.chunks()[k] = positive ? cost : zero;
             w.low.chunks()[k] = positive ? zero : -cost;
-            w.target.chunks()[k] = positive ? one : -one;
+            w.target.chunks()[k] = labels_.target(i, k, positive);
         }
-        if (targets_)
-            for (Index l = 0; l < labels_.labels(); ++l)
-                w.target[l] = static_cast<T>(targets_[i * labels_.labels() + l]);
     }
     // sum_l c max(t, 0) - b t at the scores the row was opened with; t = y (target - z).
     MULTIMARGIN_INLINE double local_gap(const Workspace& w, const T* beta) const {
@@ -336,7 +335,6 @@ class CoupledEngine {
     const LabelCells<T>& labels_;
     const Prior& prior_;
     T bias_;
-    const double* targets_;
     int threads_;
     std::vector<T> squares_;  // squared lengths of the rows without the constant feature
     ProximalSchedule<T> schedule_;

@@ -64,7 +64,7 @@ template <RowMatrix X>
 struct LinearProblem {
     using T = typename X::value_type;
     const X& x;
-    CertifiedCells cells;  // targets: of the loss that depends on the prior, else null
+    MarginLabels cells;
     double bias;
     const LinearPrior* prior;  // null: R = I
     PriorProducts<T> products;
@@ -88,9 +88,9 @@ struct LinearSolution {
 };
 
 // Whether a Newton finish, which may also start from weights, can serve.
-inline bool newton_may_serve(Index rows, Index features, bool unit_margins) {
+inline bool newton_may_serve(Index rows, Index features) {
     constexpr Index most_features = 1000;
-    return unit_margins && features <= most_features && rows > features;
+    return features <= most_features && rows > features;
 }
 
 template <RowMatrix X>
@@ -127,9 +127,7 @@ class LinearFit {
     static constexpr double unlimited = std::numeric_limits<double>::infinity();
     enum class Problem { whole, alone };  // alone: with the diagonal of R
 
-    bool may_refine() const {
-        return newton_may_serve(rows_, p_.x.cols(), !p_.cells.targets) && patience_.value_or(0.0) < unlimited;
-    }
+    bool may_refine() const { return newton_may_serve(rows_, p_.x.cols()) && patience_.value_or(0.0) < unlimited; }
 
     // Passes of coordinate ascent that a Newton finish is worth; from weights nearby it takes a third of its iterations.
     double patience(bool near) const {
@@ -154,7 +152,7 @@ class LinearFit {
         Solution first;
         fit::Limits limits = limits_;
         const T* beta = start.beta;
-        if (!beta && !p_.cells.targets && !coupling_ && p_.prior->mild) {
+        if (!beta && !coupling_ && p_.prior->mild) {
             first = probe(head_start);
             from_alone(first.beta);
             beta = first.beta.data();
@@ -249,7 +247,7 @@ class LinearFit {
                           [&](const T* weights) { engine.take_back_state(weights); });
         }
         return with_prior([&](const auto& prior, Index width) {
-            CoupledEngine engine(p_.x, cells_, prior, static_cast<T>(p_.bias), p_.cells.targets, limits.threads);
+            CoupledEngine engine(p_.x, cells_, prior, static_cast<T>(p_.bias), limits.threads);
             const auto weigh = [&](T* weights) {
                 std::vector<T> state(static_cast<std::size_t>(columns_ * width));
                 engine.copy_state(state.data(), width);

@@ -276,13 +276,12 @@ class SeparableBlock {
     // The exact step of chunk k of row i at these scores, as it reaches the state; adds the local gap, tells whether
     // the chunk stays active.
     MULTIMARGIN_INLINE Chunk<T> step_chunk(Index i, int k, Chunk<T> score, T length, Chunk<T>& gap, bool& stays) {
-        const Chunk<T> zero{}, one = zero + T(1);
+        const Chunk<T> zero{};
         const auto positive = labels_.is_positive(i, first_ + k);
         const Chunk<T> cost = labels_.cost(i, first_ + k, positive);
-        const Chunk<T> y = positive ? one : -one;
         const Chunk<T> high = positive ? cost : zero, low = positive ? zero : -cost;
         Chunk<T>& beta = beta_[static_cast<std::size_t>(i * chunks_ + k)];
-        const Chunk<T> old = beta, g = y - score, t = y * g;
+        const Chunk<T> old = beta, g = labels_.target(i, first_ + k, positive) - score, t = positive ? g : -g;
         gap += lane_max(g * high, g * low) - g * old;
         beta = lane_min(high, lane_max(low, old + g * length));
         const Chunk<T> change = beta - old;
@@ -299,7 +298,7 @@ class SeparableBlock {
 
     // sums: c max(t, 0), m b, beta z per label, over these rows.
     MULTIMARGIN_SIMD void evaluate_rows(Index first, Index last, double share, ChunkVector<T>* sums) {
-        const Chunk<T> zero{}, one = zero + T(1), tiny = zero + static_cast<T>(share);
+        const Chunk<T> zero{}, tiny = zero + static_cast<T>(share);
         Chunk<T>*hinge = sums[0].chunks(), *linear = sums[1].chunks(), *cross = sums[2].chunks();
         Chunk<T> scores[quad * max_chunks];
         std::int32_t rows[quad];
@@ -313,13 +312,13 @@ class SeparableBlock {
                 for (int k = 0; k < chunks_; ++k) {
                     const auto positive = labels_.is_positive(i, first_ + k);
                     const Chunk<T> cost = labels_.cost(i, first_ + k, positive);
-                    const Chunk<T> y = positive ? one : -one;
-                    const Chunk<T> score = scores[r * chunks_ + k], b = y * beta[k], t = one - y * score;
-                    const Chunk<T> loss = cost * lane_max(t, zero);
+                    const Chunk<T> target = labels_.target(i, first_ + k, positive);
+                    const Chunk<T> score = scores[r * chunks_ + k], g = target - score;
+                    const Chunk<T> loss = cost * lane_max(positive ? g : -g, zero);
                     hinge[k] += loss;
-                    linear[k] += b;
+                    linear[k] += target * beta[k];
                     cross[k] += beta[k] * score;
-                    if (any(loss - b * t > tiny)) active_[i] |= std::uint64_t{1} << k;
+                    if (any(loss - beta[k] * g > tiny)) active_[i] |= std::uint64_t{1} << k;
                 }
             }
         }
@@ -366,8 +365,10 @@ class SeparableBlock {
         bool far = false;
         for (Index l = 0; l < static_cast<Index>(chunks_) * lanes<T>; ++l) {
             double linear = 0.0, square = 0.0;
+            const int chunk = first_ + static_cast<int>(l / lanes<T>);
             for (Index i = 0; i < x_.rows(); ++i)
-                linear += std::abs(static_cast<double>(lane(beta_.data() + i * chunks_, l)));
+                linear += static_cast<double>(labels_.target(i, chunk, labels_.is_positive(i, chunk))[l % lanes<T>]) *
+                          static_cast<double>(lane(beta_.data() + i * chunks_, l));
             for (Index j = 0; j <= x_.cols(); ++j) {
                 const double v = static_cast<double>(lane(state_.row(j), l));
                 square += v * v;
@@ -431,7 +432,7 @@ class SeparableEngine {
         : labels_(labels),
           threads_(threads),
           squares_(squared_norms(x)),
-          schedule_(mean(squares_), labels.mean_cost(), bias) {
+          schedule_(mean(squares_), labels.mean_cost() / labels.mean_margin(), bias) {
         constexpr int preferred_chunks = 32;
         const int chunks = labels.chunks();
         const int enough = (chunks + preferred_chunks - 1) / preferred_chunks;

@@ -37,9 +37,10 @@ namespace multimargin::m3l {
 inline constexpr Accuracy rough{.steps = 20, .residual = 0.1}, fine{.steps = 100, .residual = 0.02};
 inline constexpr double first_tau = 0.5, usual_tau = 0.1, least_tau = 1e-8;
 
-// tau after the centre has moved; flat: the rise was held back by the proximal term, not by curvature.
-inline double next_tau(double tau, bool flat) {
-    return flat ? std::max(least_tau, 0.25 * tau) : std::max(std::min(tau, usual_tau), 0.5 * tau);
+// tau after the centre has moved; flat: the rise was held back by the proximal term, not by curvature. These are shares
+// of the label's margin.
+inline double next_tau(double tau, bool flat, double margin) {
+    return flat ? std::max(least_tau * margin, 0.25 * tau) : std::max(std::min(tau, usual_tau * margin), 0.5 * tau);
 }
 
 // Newton iterations in the frame of fit/run.hpp. An Engine offers
@@ -96,13 +97,15 @@ class NewtonBatch {
           best_(space_.panel()),
           centre_(space_.panel()),
           V_(space_.panel()),
-          tau_(space_.groups(), first_tau),
+          margins_(rows_.typical_margins()),
+          tau_(margins_),
           best_primal_(space_.groups(), std::numeric_limits<double>::infinity()),
           centre_dual_(space_.groups()),
           centre_linear_(space_.groups()),
           theta_(space_.groups()),
           step_dual_(space_.groups()) {
         for (Index l = 0; l < rows_.own_labels(); ++l) real_[static_cast<std::size_t>(l)] = true;
+        for (double& tau : tau_) tau *= first_tau;
     }
 
     // weights: null, U = V(beta), or labels x (cols + 1) to start U at.
@@ -185,7 +188,7 @@ class NewtonBatch {
         if (!any_accepted) return;
         move_centre(accepted);
         for (std::size_t g = 0; g < space_.groups(); ++g)
-            if (accepted[g] > 0) tau_[g] = next_tau(tau_[g], flat_[g]);
+            if (accepted[g] > 0) tau_[g] = next_tau(tau_[g], flat_[g], margins_[g]);
         rows_.gradient(tau_, V_, linear_, hinge_, control, on_caller);
     }
     // beta_k += theta (beta - beta_k) and what depends on it.
@@ -225,7 +228,7 @@ class NewtonBatch {
     std::vector<bool> real_, flat_;
     Panel U_, best_, centre_, V_;
     int iteration_ = 0;
-    Values tau_, best_primal_, centre_dual_, centre_linear_, theta_, step_dual_, linear_, hinge_;
+    Values margins_, tau_, best_primal_, centre_dual_, centre_linear_, theta_, step_dual_, linear_, hinge_;
 };
 
 // All labels: batches in parallel, one Newton iteration of every batch a pass.

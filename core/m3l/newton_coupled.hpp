@@ -166,7 +166,8 @@ class CoupledNewton {
           best_(space_.panel()),
           centre_(space_.panel()),
           V_(space_.panel()),
-          tau_(label_space_.groups(), first_tau),
+          margins_(label_space_.groups()),
+          tau_(label_space_.groups()),
           theta_(label_space_.groups()),
           centre_linear_(label_space_.groups()),
           linear_(label_space_.groups()),
@@ -175,6 +176,10 @@ class CoupledNewton {
         for (int first = 0; first < labels.chunks(); first += per_batch) {
             const int chunks = std::min(per_batch, labels.chunks() - first);
             batches_.push_back(std::make_unique<Batch>(x, labels, bias, first, chunks, wide_ ? nullptr : &coupling));
+        }
+        for (std::size_t l = 0; l < tau_.size(); ++l) {
+            margins_[l] = labels.typical_margin(static_cast<Index>(l));
+            tau_[l] = first_tau * margins_[l];
         }
         if (!wide_) return;
         label_V_ = label_space_.panel();
@@ -390,7 +395,7 @@ class CoupledNewton {
         for (std::size_t l = 0; l < tau_.size(); ++l) {
             const std::size_t g = wide_ ? l : 0;
             if (g < groups() && ready[g])
-                tau_[l] = next_tau(tau_[l], all_ready && Q_[g * groups() + g] < 0.25 * rise_[g]);
+                tau_[l] = next_tau(tau_[l], all_ready && Q_[g * groups() + g] < 0.25 * rise_[g], margins_[l]);
         }
         compute_gradient(control);
     }
@@ -486,7 +491,7 @@ class CoupledNewton {
     Panel label_centre_, label_V_, scratch_;  // columns are labels; only where wide
     int iteration_ = 0;
     double best_primal_ = std::numeric_limits<double>::infinity(), centre_dual_ = 0.0;
-    Values tau_, theta_, centre_linear_, linear_, hinge_;
+    Values margins_, tau_, theta_, centre_linear_, linear_, hinge_;
 };
 
 }  // namespace multimargin::m3l

@@ -2,8 +2,8 @@
 // The rows' part of the Newton finish (newton.hpp): for a batch of labels, the centre beta_k, the scores z, and
 // everything that is summed over cells (row i, label l). All scalars are per label.
 //
-//   beta(z) = clip(beta_k + (y - z) c / tau, box)      -h'(z) of the smoothed loss h
-//   h(z)    = (y - z) beta(z) - tau / (2 c) (beta(z) - beta_k)^2
+//   beta(z) = clip(beta_k + (y m - z) c / tau, box)      -h'(z) of the smoothed loss h
+//   h(z)    = (y m - z) beta(z) - tau / (2 c) (beta(z) - beta_k)^2
 //
 // Panels have a column per label; or, through a factor P of rank r, r columns: then scores are X U P' and what goes
 // back is multiplied by P row by row, which is cheaper when r (D + L) < D L.
@@ -58,7 +58,14 @@ class NewtonRows {
         return std::min<Index>(static_cast<Index>(chunks_) * lanes<T>, labels_.labels() - first_label());
     }
 
-    // beta_k from signed beta (rows x labels), moved into the box; centre += X' beta_k, linear += sum_i y beta_k.
+    Values typical_margins() const {
+        Values margins(padded_labels());
+        for (std::size_t l = 0; l < margins.size(); ++l)
+            margins[l] = labels_.typical_margin(first_label() + static_cast<Index>(l));
+        return margins;
+    }
+
+    // beta_k from signed beta (rows x labels), moved into the box; centre += X' beta_k, linear += sum_i y m beta_k.
     void start_from(const T* beta, Panel& centre, Values& linear, Control& control, bool on_caller) {
         for (Index i = 0; i < x_.rows(); ++i)
             std::memcpy(static_cast<void*>(beta_.data() + i * chunks_), beta + i * labels_.labels() + first_label(),
@@ -88,7 +95,7 @@ class NewtonRows {
         add_scaled(change.data());
     }
 
-    // V = X' beta(z), the free cells, linear = sum y beta, hinge = sum c max(0, 1 - y z).
+    // V = X' beta(z), the free cells, linear = sum y m beta, hinge = sum c max(0, m - y z).
     void gradient(const Values& tau, Panel& V, Values& linear, Values& hinge, Control& control, bool on_caller) {
         for (std::size_t l = 0; l < tau.size(); ++l) slope_[static_cast<Index>(l)] = static_cast<T>(1.0 / tau[l]);
         PanelSpace<T>::clear(V);
@@ -186,16 +193,18 @@ class NewtonRows {
     }
 
     struct Cell {
-        Chunk<T> y, cost, low, high;
+        ChunkMask<T> positive;
+        Chunk<T> target, cost, low, high;
     };
     MULTIMARGIN_INLINE Cell cell(Index i, int k) const {
-        const Chunk<T> zero{}, one = zero + T(1);
+        const Chunk<T> zero{};
         const auto positive = labels_.is_positive(i, first_ + k);
         const Chunk<T> cost = labels_.cost(i, first_ + k, positive);
-        return {positive ? one : -one, cost, positive ? zero : -cost, positive ? cost : zero};
+        return {positive, labels_.target(i, first_ + k, positive), cost, positive ? zero : -cost,
+                positive ? cost : zero};
     }
     MULTIMARGIN_INLINE Chunk<T> dual_of(const Cell& c, Chunk<T> centre, Chunk<T> score, Chunk<T> slope) const {
-        return lane_min(c.high, lane_max(c.low, centre + (c.y - score) * (c.cost * slope)));
+        return lane_min(c.high, lane_max(c.low, centre + (c.target - score) * (c.cost * slope)));
     }
 
     // step_ (per row: chunks_ label chunks) into the panel.
@@ -230,7 +239,7 @@ class NewtonRows {
                     Chunk<T>& b = beta_[static_cast<std::size_t>((i + r) * chunks_ + k)];
                     b = lane_min(c.high, lane_max(c.low, b));
                     step_[static_cast<std::size_t>(r * chunks_ + k)] = b;
-                    linear[k] += c.y * b;
+                    linear[k] += c.target * b;
                 }
             push(rows, count, centre);
         }
@@ -260,8 +269,9 @@ class NewtonRows {
                     const Cell c = cell(i + r, k);
                     const Chunk<T> b = dual_of(c, beta_[at], scores_[at], slope_.chunks()[k]);
                     step_[static_cast<std::size_t>(r * chunks_ + k)] = b;
-                    linear[k] += c.y * b;
-                    hinge[k] += c.cost * lane_max(c.y * (c.y - scores_[at]), zero);
+                    linear[k] += c.target * b;
+                    const Chunk<T> g = c.target - scores_[at];
+                    hinge[k] += c.cost * lane_max(c.positive ? g : -g, zero);
                     free_[at] = pack_flags<T>((b > c.low) & (b < c.high));
                 }
             push(rows, count, V);
@@ -410,7 +420,7 @@ class NewtonRows {
                 slope[k] += b * dz;
                 curvature[k] += ((b > c.low) & (b < c.high)) ? c.cost * dz * dz : zero;
                 const Chunk<T> stiffness = c.cost > zero ? T(0.5) * tau[k] / c.cost : zero;
-                loss[k] += (b - b0) * ((c.y - scores_[at]) - stiffness * (b + b0 - 2 * centre)) - moved * b;
+                loss[k] += (b - b0) * ((c.target - scores_[at]) - stiffness * (b + b0 - 2 * centre)) - moved * b;
             }
     }
 

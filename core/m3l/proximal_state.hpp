@@ -57,7 +57,8 @@ struct ProximalShares {
 template <class T>
 class ProximalSchedule {
   public:
-    // mean_square: mean squared length of the rows without the constant feature; cost: of all cells of a label.
+    // mean_square: mean squared length of the rows without the constant feature; cost: of all cells of a label, by its
+    // margin.
     ProximalSchedule(double mean_square, double cost, T bias) : bias_(bias) {
         constexpr double part = 0.1, reach = 10;
         const double square = static_cast<double>(bias) * static_cast<double>(bias);

@@ -1,4 +1,4 @@
-"""Weights of rows, classes and cells: what ``sample_weight``, ``class_weight`` and ``C`` amount to.
+"""Weights and margins of cells: what ``sample_weight``, ``class_weight``, ``C`` and ``margin`` amount to.
 
 Where label frequencies differ between training and use, say which ones to expect:
 ``class_weight=weights.LabelFrequencies(q)``, alone or together with a prior.
@@ -13,10 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from multimargin import _core
 from multimargin.errors import InputError
+from multimargin.fitted_rules import LARGEST
 from multimargin.labels import LabelMatrix, read_labels
 
-__all__ = ["CellCosts", "LabelFrequencies", "cell_costs", "class_weights", "signature_frequencies"]
+__all__ = [
+    "CellCosts",
+    "CellMargins",
+    "LabelFrequencies",
+    "cell_costs",
+    "cell_margins",
+    "class_weights",
+    "signature_frequencies",
+    "unit_margins",
+]
 
 ROUNDING = 1e-12
 
@@ -257,26 +268,123 @@ def _weights_of_classes(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.fl
             "Give one mapping {0: ..., 1: ...} per label."
         )
         raise InputError(msg)
-    pairs = [_pair(w, labels, column) for column, w in enumerate(weights)]
+    return _pairs("class_weight", weights, labels)
+
+
+def _pairs(subject: str, given: Sequence[Any], labels: LabelMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    pairs = [_pair(subject, one, labels, column) for column, one in enumerate(given)]
     return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
 
-def _pair(weight: Any, labels: LabelMatrix, column: int) -> tuple[float, float]:
+def _pair(subject: str, given: Any, labels: LabelMatrix, column: int) -> tuple[float, float]:
     name = labels.names.tolist()[column]
-    if not isinstance(weight, Mapping):
-        msg = f"class_weight of label {name!r} must be a mapping such as {{0: 1.0, 1: 5.0}}; got {weight!r}."
+    if not isinstance(given, Mapping):
+        msg = f"{subject} of label {name!r} must be a mapping such as {{0: 1.0, 1: 5.0}}; got {given!r}."
         raise InputError(msg)
     classes: list[Any] = [labels.form.negative, 1]
     if labels.form.kind == "column":
         classes = labels.values.tolist()
         if len(classes) == 1:
             classes = [classes[0]] * 2
-    unknown = [key for key in weight if key not in classes and key not in (0, 1)]
+    unknown = [key for key in given if key not in classes and key not in (0, 1)]
     if unknown:
-        msg = f"class_weight names the class {unknown[0]!r}, but the classes are {classes}."
+        msg = f"{subject} names the class {unknown[0]!r}, but the classes are {classes}."
         raise InputError(msg)
-    values = [float(weight.get(cls, weight.get(default, 1.0))) for cls, default in zip(classes, (0, 1), strict=True)]
+    values = [float(given.get(cls, given.get(default, 1.0))) for cls, default in zip(classes, (0, 1), strict=True)]
     if not all(np.isfinite(values)) or min(values) < 0:
-        msg = f"class_weight of label {name!r} must be finite and not negative; got {dict(weight)!r}."
+        msg = f"{subject} of label {name!r} must be finite and not negative; got {dict(given)!r}."
         raise InputError(msg)
     return values[0], values[1]
+
+
+@dataclass(frozen=True)
+class CellMargins:
+    """Margin of cell (i, l): ``(positive[l] or negative[l]) * cells[i, l]``.
+
+    Attributes
+    ----------
+    positive, negative : ndarray of shape (n_labels,)
+        Margins of the cells where the label is present, or absent.
+    cells : ndarray of shape (n_samples, n_labels) or None
+        Factors of single cells, 0 where the label is unknown.
+    """
+
+    positive: NDArray[np.float64]
+    negative: NDArray[np.float64]
+    cells: NDArray[np.float64] | None = None
+
+    def times(self, cells: NDArray[np.float64] | None) -> CellMargins:
+        """Return the margins multiplied cell by cell."""
+        if cells is None:
+            return self
+        return replace(self, cells=np.ascontiguousarray(cells if self.cells is None else self.cells * cells))
+
+    def of(self, rows: Any, positive: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the margins of some rows, of which it is told where labels are present."""
+        margins = np.where(positive, self.positive, self.negative)
+        return margins if self.cells is None else margins * self.cells[rows]
+
+    def extent(self) -> tuple[float, float]:
+        """Smallest and largest of the largest margins of the labels; those without any are left out."""
+        largest = np.maximum(self.positive, self.negative)
+        if self.cells is not None:
+            largest = largest * self.cells.max(axis=0)
+        above = largest[largest > 0]
+        return (float(above.min()), float(above.max())) if above.size else (1.0, 1.0)
+
+    def native(self) -> _core.Margins:
+        """Return the margins for the native core."""
+        return _core.Margins(positive=self.positive, negative=self.negative, cells=self.cells)
+
+
+def unit_margins(n_labels: int) -> CellMargins:
+    """Return margins of 1."""
+    return CellMargins(np.ones(n_labels), np.ones(n_labels))
+
+
+def cell_margins(labels: LabelMatrix, margin: Any) -> CellMargins:
+    """Read ``margin=``: a number, one per label, a mapping from classes for all or for each label, or one per cell."""
+    n, n_labels = labels.n_samples, labels.n_labels
+    if isinstance(margin, Mapping):
+        margin = [margin] * n_labels
+    if isinstance(margin, list | tuple) and any(isinstance(m, Mapping) for m in margin):
+        if len(margin) != n_labels:
+            msg = f"margin has {len(margin)} entries for {n_labels} labels. Give one number or mapping per label."
+            raise InputError(msg)
+        each = [m if isinstance(m, Mapping) else {0: m, 1: m} for m in margin]
+        negative, positive = _pairs("margin", each, labels)
+        _check_margins(np.concatenate([negative, positive]))
+        return CellMargins(positive, negative)
+    try:
+        values = np.array(margin, dtype=np.float64)
+    except (TypeError, ValueError):
+        msg = f"margin must be made of numbers, or of mappings such as {{0: 1.0, 1: 2.0}}; got {margin!r:.80}."
+        raise InputError(msg) from None
+    if values.shape not in ((), (n_labels,), (n, n_labels)):
+        msg = (
+            f"margin must be a number, {n_labels} numbers or mappings {{0: ..., 1: ...}}, one per label, or a matrix "
+            f"of shape ({n}, {n_labels}), one number per cell of Y; got shape {values.shape}. Where rows are split, as "
+            "in a cross-validation, give margins by label."
+        )
+        raise InputError(msg)
+    _check_margins(values)
+    if values.ndim < 2:
+        values = np.ascontiguousarray(np.broadcast_to(values, n_labels))
+        return CellMargins(values, values)
+    if labels.missing is not None:
+        values[labels.missing.toarray().astype(bool)] = 0.0
+    return unit_margins(n_labels).times(values)
+
+
+def _check_margins(values: NDArray[np.float64]) -> None:
+    if not np.all(np.isfinite(values)) or np.any(values < 0):
+        msg = f"margin must be finite and not negative; it goes from {values.min()} to {values.max()}."
+        raise InputError(msg)
+    above = values[values > 0]
+    if above.size and (above.max() > LARGEST or above.min() < 1 / LARGEST):
+        msg = (
+            f"margin must be 0 or lie between {1 / LARGEST:g} and {LARGEST:g}; it goes from {above.min():.3g} to "
+            f"{above.max():.3g}. Scale it, and C with it: margins a m at C are margins m at C / a, with scores a times "
+            "as large."
+        )
+        raise InputError(msg)

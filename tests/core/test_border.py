@@ -22,17 +22,17 @@ def certify(**changes):
         "cells": None,
         "weights": np.zeros((1, 3)),
         "beta": None,
-        "targets": None,
+        "margins": (np.ones(1), np.ones(1), None),
         **changes,
     }
-    weights, beta, targets = (given.pop(name) for name in ("weights", "beta", "targets"))
+    weights, beta, margins = (given.pop(name) for name in ("weights", "beta", "margins"))
     for name in ("positives", "missing"):
         given[name] = None if given[name] is None else _core.Cells(*given[name], 1)
     problem = _core.LinearM3LProblem(
         rows=_core.dense_rows(np.ones((3, 2))),
         labels=_core.Labels(**given),
+        margins=_core.Margins(**dict(zip(("positive", "negative", "cells"), margins, strict=True))),
         bias=1.0,
-        targets=targets,
         prior=None,
         eigenbasis=lambda: None,
     )
@@ -41,20 +41,23 @@ def certify(**changes):
 
 def test_an_array_of_another_type_is_refused_not_copied():
     assert certify() == (3.0, 0.0)
+    assert certify(margins=(np.full(1, 2.0), np.ones(1), np.array([[1.0], [0.0], [0.5]]))) == (3.0, 0.0)
     for wrong in (
         {"row": np.ones(3, np.float32)},
         {"positives": (ROWS[0], ROWS[1].astype(np.int64))},
         {"weights": np.asfortranarray(np.zeros((2, 6)))[:1, ::2]},
         {"weights": np.zeros((1, 3), np.float32)},
         {"beta": np.zeros(3)},
-        {"targets": np.ones((3, 1), np.float32)},
+        {"margins": (np.ones(1), np.ones(1), np.ones((3, 1), np.float32))},
+        {"margins": (np.ones(1, np.float32), np.ones(1), None)},
     ):
         with pytest.raises(TypeError, match="incompatible function arguments"):
             certify(**wrong)
     for wrong in (
         {"weights": np.zeros((2, 3))},
         {"beta": np.zeros((2, 1))},
-        {"targets": np.zeros((3, 2))},
+        {"margins": (np.ones(1), np.ones(1), np.zeros((3, 2)))},
+        {"margins": (np.ones(1), np.ones(2), None)},
         {"row": np.ones(2)},
         {"left_out": np.zeros(2, np.uint8)},
         {"cells": np.ones((3, 2))},

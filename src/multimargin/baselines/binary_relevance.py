@@ -13,7 +13,6 @@ from multimargin.baselines._smooth_losses import SMOOTH_LOSSES, SmoothProblem
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import LinearModel, Model, Problem, Status, StrOptions, WarmStart
-from multimargin.estimators.m3l.base import M3LTask
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.predictor import row_blocks
 
@@ -105,7 +104,8 @@ class BinaryRelevance(LinearModel):
 
     def _solve(self, problem: Problem, last: WarmStart | None, monitor: Monitor) -> Model:
         if self.loss == "hinge":
-            return self._with_hinge()._solve(M3LTask(problem, None), None, monitor)
+            hinge = self._with_hinge()
+            return hinge._solve(hinge._prepare(problem), None, monitor)
         n_labels, d = problem.labels.n_labels, problem.X.shape[1]
         coef, intercept = np.zeros((n_labels, d)), np.zeros(n_labels)
         blocks = list(self._label_blocks(problem))

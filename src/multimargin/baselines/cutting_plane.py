@@ -14,6 +14,7 @@ from multimargin.estimators.contract import LinearModel, Model, Problem, Status,
 from multimargin.estimators.m3l.base import M3LTask
 from multimargin.estimators.m3l.linear_problem import linear_problem
 from multimargin.estimators.monitor import Monitor
+from multimargin.weights import unit_margins
 
 __all__ = ["CuttingPlaneM3L"]
 
@@ -135,7 +136,7 @@ class CuttingPlaneM3L(LinearModel):
     ) -> Bounds:
         weights = np.column_stack([coef, intercept]).astype(np.float64)
         weights[problem.constant] = 0.0
-        native = linear_problem(M3LTask(problem, None), self._constant_feature())
+        native = linear_problem(M3LTask(problem, unit_margins(problem.labels.n_labels)), self._constant_feature())
         primal, dual = _core.certify_linear_m3l(native, weights, beta, problem.n_jobs)
         return Bounds(primal, None if beta is None else dual)
 

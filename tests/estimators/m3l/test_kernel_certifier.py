@@ -90,11 +90,11 @@ def test_bounds_are_the_formulas(rng, monkeypatch, kernel, layout, share, tied):
     data = sp.csr_array(data) if layout == "csr" else data
     if kernel == "callable":
         kernel = function
-    model = KernelM3L(
-        kernel=kernel, gamma=0.4, C=2.0, prior=R if tied else None, intercept_scaling=s, max_iter=1, tol=0.9
-    ).fit(data, np.where(known, Y, np.nan), weight)
+    margin = rng.exponential(size=Y.shape)
+    options = {"prior": R if tied else None, "intercept_scaling": s, "margin": margin, "max_iter": 1, "tol": 0.9}
+    model = KernelM3L(kernel=kernel, gamma=0.4, C=2.0, **options).fit(data, np.where(known, Y, np.nan), weight)
     problem = model._problem(data, np.where(known, Y, np.nan), weight, reset=False)
-    task = KernelTask(problem, None, model.gamma_, problem.dtype)
+    task = KernelTask(problem, model._margins(problem), model.gamma_, problem.dtype)
 
     used = np.sort(rng.choice(n, 60, replace=False))
     A, beta = np.zeros((2, n, n_labels))
@@ -104,10 +104,10 @@ def test_bounds_are_the_formulas(rng, monkeypatch, kernel, layout, share, tied):
     y, cost = 2 * Y - 1, 2.0 * weight[:, None] * known
     inverse = np.linalg.inv(R)
     primal = 0.5 * np.trace(A @ inverse @ (K @ A).T) + w @ inverse @ w / (2 * s**2)
-    primal += (cost * np.maximum(0, 1 - y * (K @ A + w))).sum()
+    primal += (cost * np.maximum(0, margin - y * (K @ A + w))).sum()
     inside = np.clip(beta, np.minimum(y * cost, 0), np.maximum(y * cost, 0))
     t = inside.sum(axis=0)
-    dual = (y * inside).sum() - 0.5 * np.trace(inside @ R @ (K @ inside).T) - 0.5 * s**2 * t @ R @ t
+    dual = (margin * y * inside).sum() - 0.5 * np.trace(inside @ R @ (K @ inside).T) - 0.5 * s**2 * t @ R @ t
 
     for n_jobs in (1, 3):
         threaded = replace(task, problem=replace(problem, n_jobs=n_jobs))

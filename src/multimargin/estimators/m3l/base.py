@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multimargin.estimators.contract import Model, Monitor, MultilabelClassifier, Problem, StrOptions, WarmStart
+from multimargin.estimators.contract import (
+    LARGEST_SINGLE,
+    SMALLEST_SINGLE,
+    Interval,
+    Model,
+    Monitor,
+    MultilabelClassifier,
+    Problem,
+    StrOptions,
+    WarmStart,
+)
 from multimargin.estimators.m3l.losses import LOSSES
 from multimargin.fitted_rules import Rule, Sizes, array_of, expect
 from multimargin.labels import LabelMatrix
 from multimargin.priors import LowRankPrior, check_prior, made_prior
 from multimargin.priors._forms import components
+from multimargin.weights import CellMargins, cell_margins
 
 __all__ = ["M3L", "M3LTask", "Prior"]
 
@@ -22,14 +35,14 @@ Prior = NDArray[Any] | LowRankPrior | None
 
 @dataclass(frozen=True)
 class M3LTask:
-    """A problem, and ``y m`` of its cells (n_samples, n_labels) where the margins m are not all 1."""
+    """A problem, and the margins of its cells."""
 
     problem: Problem
-    targets: NDArray[np.float64] | None
+    margins: CellMargins
 
 
 class M3L(MultilabelClassifier):
-    """Base of the M3L estimators: prior and loss. A warm start begins at the dual variables ``state["beta"]``.
+    r"""Base of the M3L estimators: prior and margins. A warm start begins at the dual variables ``state["beta"]``.
 
     Parameters
     ----------
@@ -37,6 +50,13 @@ class M3L(MultilabelClassifier):
         R, symmetric and positive semidefinite, possibly singular; see :mod:`multimargin.priors`. A DataFrame is aligned
         by label names. ``"labels"`` and functions of Y, such as ``partial(priors.from_labels, shrinkage=0.3)``, are
         recipes: R is made inside ``fit`` from the labels of its rows alone, so that a search over folds does not leak.
+    margin : float, dict, list, or array of shape (n_labels,) or (n_samples, n_labels), default=1.0
+        The score :math:`y_{il} z_{il}` from which on a cell costs nothing, 0 or more: one number; one per label;
+        ``{0: a, 1: b}`` for negative and positive cells, for all labels or in a list with one per label; or one per
+        cell of Y. It multiplies the margins of ``loss``. In the authors' convention, which compares the difference
+        :math:`2 y_{il} z_{il}` of two scores with a loss :math:`\Delta_l`, that is :math:`\Delta_l = 2 m_{il}`. Margins
+        a m at C are margins m at C / a, with scores a times as large. A matrix belongs to the rows of one fit: in a
+        search over folds, give margins by label or class.
     class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
@@ -54,12 +74,14 @@ class M3L(MultilabelClassifier):
 
     prior: Any
     loss: str
+    margin: Any
     prior_: Prior
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,
         "prior": "no_validation",  # type: ignore[dict-item]
         "loss": [StrOptions(set(LOSSES))],
+        "margin": [Interval(Real, 0, None, closed="left"), Mapping, "array-like"],
     }
 
     def _checked_prior(self, labels: LabelMatrix, y: Any, *, reset: bool) -> Prior:
@@ -78,7 +100,14 @@ class M3L(MultilabelClassifier):
     def _prepare(self, problem: Problem) -> M3LTask:
         loss = LOSSES[self.loss]
         loss.check(problem)
-        return M3LTask(problem, loss.targets(problem))
+        margins = self._margins(problem)
+        smallest, largest = margins.extent()
+        if problem.dtype == np.float32 and not SMALLEST_SINGLE <= smallest <= largest <= LARGEST_SINGLE:
+            problem = problem.in_double()
+        return M3LTask(problem, margins)
+
+    def _margins(self, problem: Problem) -> CellMargins:
+        return cell_margins(problem.labels, self.margin).times(LOSSES[self.loss].margins(problem))
 
     def _attributes(self, problem: Problem, model: Model, monitor: Monitor) -> dict[str, Any]:
         return {**super()._attributes(problem, model, monitor), "prior_": problem.prior}

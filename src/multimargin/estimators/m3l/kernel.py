@@ -17,6 +17,7 @@ from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import (
     LARGEST_SINGLE,
+    SMALLEST_SINGLE,
     Interval,
     Model,
     Problem,
@@ -27,7 +28,6 @@ from multimargin.estimators.contract import (
 )
 from multimargin.estimators.m3l.base import M3L, M3LTask, Prior
 from multimargin.estimators.m3l.kernel_certifier import KernelCertifier
-from multimargin.estimators.m3l.losses import LOSSES
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.native_scores import NativeScores
 from multimargin.fitted_rules import Rule, array_of
@@ -87,7 +87,8 @@ class KernelM3L(M3L, NativeScores):
 
     the dual of :math:`\tfrac12 \|z\|^2 + \sum_{il} c_{il} \max(0, m_{il} - y_{il} z_l(x_i))`, where
     :math:`y_{il} \in \{-1, 1\}` says whether row i has label l, :math:`c_{il} = C \cdot \text{weights}` is the cost of
-    a cell (0 for an unknown label), :math:`m_{il}` the margin (1 for the Hamming loss), and s is ``intercept_scaling``.
+    a cell (0 for an unknown label), :math:`m_{il}` its margin, ``margin`` for the Hamming loss, and s is
+    ``intercept_scaling``.
     With ``prior=None``, R is the identity and the model is a kernel machine per label, but the Gram matrix is computed
     once for all of them.
 
@@ -213,6 +214,7 @@ class KernelM3L(M3L, NativeScores):
         coef0: float = 1.0,
         prior: Any = None,
         loss: str = "hamming",
+        margin: Any = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         cache_size: float = 1024,
@@ -233,6 +235,7 @@ class KernelM3L(M3L, NativeScores):
         self.coef0 = coef0
         self.prior = prior
         self.loss = loss
+        self.margin = margin
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.cache_size = cache_size
@@ -254,10 +257,11 @@ class KernelM3L(M3L, NativeScores):
 
     def _prepare(self, problem: Problem) -> KernelTask:
         task = super()._prepare(problem)
+        problem = task.problem
         used = _used_rows(problem)
         gamma = resolve_gamma(self.gamma, problem.X if used.all() else problem.X[used], self.kernel)
         check_kernel(self.kernel, problem.X, gamma, self.degree, self.coef0, problem.seed)
-        dtype = self._working_dtype(problem, gamma)
+        dtype = self._working_dtype(task, gamma)
         held = self._cached_rows(problem, dtype)
         if held < min(MIN_CACHED_ROWS, problem.X.shape[0]):
             needed = MIN_CACHED_ROWS * _row_bytes(problem, dtype) / MIB
@@ -266,7 +270,7 @@ class KernelM3L(M3L, NativeScores):
                 f"{MIN_CACHED_ROWS}. Set cache_size to {needed:.3g} or more."
             )
             raise InputError(msg)
-        return KernelTask(problem, task.targets, gamma, dtype)
+        return KernelTask(problem, task.margins, gamma, dtype)
 
     def _solve(self, task: KernelTask, last: WarmStart | None, monitor: Monitor) -> Model:
         dtype, tol, passes = task.dtype, float(self.tol), 0
@@ -317,8 +321,8 @@ class KernelM3L(M3L, NativeScores):
             compute=compute,
             capacity=self._cached_rows(problem, dtype),
             labels=problem.cells,
+            margins=task.margins.native(),
             factor=_factor(problem.prior, dtype),
-            targets=task.targets,
             bias=self._constant_feature() ** 2,
             start=start,
             limits=limits,
@@ -370,7 +374,7 @@ class KernelM3L(M3L, NativeScores):
             def values(rows: NDArray[np.int64], first: int) -> Any:
                 return kernel.values(kernel.prepare(X[rows]), first)
 
-        return KernelCertifier(task.problem, values, symmetric, used, self._constant_feature() ** 2, task.targets)
+        return KernelCertifier(task.problem, values, symmetric, used, self._constant_feature() ** 2, task.margins)
 
     def _bounds(self, problem: Problem) -> Bounds:
         coef = np.zeros(problem.shape)
@@ -379,7 +383,7 @@ class KernelM3L(M3L, NativeScores):
         state = self._kept_state(problem)
         duals = state["beta"] if state is not None else coef if problem.prior is None else None
         used = np.flatnonzero(coef.any(axis=1) | (False if duals is None else duals.any(axis=1)))
-        task = KernelTask(problem, LOSSES[self.loss].targets(problem), self.gamma_, problem.dtype)
+        task = KernelTask(problem, self._margins(problem), self.gamma_, problem.dtype)
         return self._certifier(task, used).bounds(coef[used], intercept, None if duals is None else duals[used])
 
     def _scorer(self) -> _core.Scorer:
@@ -430,11 +434,13 @@ class KernelM3L(M3L, NativeScores):
             own["support_vectors_"] = array_of("0 0")
         return {**super()._fitted_rules(), "intercept_": array_of("labels"), **own}
 
-    def _working_dtype(self, problem: Problem, gamma: float) -> np.dtype[Any]:
+    def _working_dtype(self, task: M3LTask, gamma: float) -> np.dtype[Any]:
+        problem = task.problem
         enough = SINGLE_PRECISION_TOL if self.prior is None else SINGLE_PRECISION_TOL_COUPLED
         largest = largest_value(self.kernel, problem.X, gamma, self.degree, self.coef0)
         cost = problem.costs.extent()[1]
-        safe = max(largest, cost, largest * cost) <= LARGEST_SINGLE
+        least, margin = task.margins.extent()
+        safe = max(largest, cost, largest * cost, margin) <= LARGEST_SINGLE and least >= SMALLEST_SINGLE
         return np.dtype(np.float32 if self.tol >= enough and safe else np.float64)
 
     def _cached_rows(self, problem: Problem, dtype: np.dtype[Any]) -> int:

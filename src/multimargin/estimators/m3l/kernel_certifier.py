@@ -16,6 +16,7 @@ from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import Problem
 from multimargin.kernels import BLOCK_BYTES, one_blas_thread
 from multimargin.priors._forms import PriorForms
+from multimargin.weights import CellMargins
 
 __all__ = ["KernelCertifier"]
 
@@ -52,8 +53,7 @@ class KernelCertifier:
         The rows in use.
     bias : float
         The square of s.
-    targets : ndarray of shape (n_samples, n_labels) or None
-        y m where the margins m are not 1.
+    margins : CellMargins
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class KernelCertifier:
         symmetric: bool,
         support: NDArray[np.int64],
         bias: float,
-        targets: Array | None,
+        margins: CellMargins,
     ) -> None:
         self.problem, self.values, self.symmetric = problem, values, symmetric
-        self.support, self.bias, self.targets = support, bias, targets
+        self.support, self.bias, self.margins = support, bias, margins
         self.forms = None if problem.prior is None else PriorForms(problem.prior)
 
     def bounds(self, coef: NDArray[Any], intercept: NDArray[Any], beta: NDArray[Any] | None) -> Bounds:
@@ -107,7 +107,7 @@ class KernelCertifier:
             cost *= costs.cells[rows]
         if labels.missing is not None:
             cost[labels.missing[rows].toarray().astype(bool)] = 0.0
-        return sign if self.targets is None else self.targets[rows], sign, cost
+        return sign * self.margins.of(rows, positive), sign, cost
 
     def _products(
         self, A: Array, intercept: Array, duals: Array | None, weights: Array | None

@@ -32,7 +32,7 @@ class LinearM3L(M3L, LinearModel):
                + \sum_{i,l} c_{il} \max(0,\; m_{il} - y_{il}\, z_l^\top x_i)
 
     where :math:`y_{il} \in \{-1, 1\}` says whether row i has label l, :math:`c_{il} = C \cdot \text{weights}` is the
-    cost of a cell (0 for an unknown label), and :math:`m_{il}` the margin: 1 for the Hamming loss,
+    cost of a cell (0 for an unknown label), and :math:`m_{il}` its margin: ``margin`` for the Hamming loss, times
     :math:`y_{il} (R y_i)_l` for ``loss="prior"``. With ``prior=None``, R is the identity and the model is one-vs-all:
     ``LinearSVC(loss="hinge", C=C)`` label by label.
 
@@ -91,6 +91,7 @@ class LinearM3L(M3L, LinearModel):
         *,
         prior: Any = None,
         loss: str = "hamming",
+        margin: Any = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
@@ -106,6 +107,7 @@ class LinearM3L(M3L, LinearModel):
         self.C = C
         self.prior = prior
         self.loss = loss
+        self.margin = margin
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
@@ -159,7 +161,7 @@ class LinearM3L(M3L, LinearModel):
     def _nearby(self, task: M3LTask, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any] | None:
         """Weights of a solution nearby, those of the constant feature last, if a Newton finish may start from them."""
         X = task.problem.X
-        if coef.shape[1] != X.shape[1] or not _core.newton_may_serve(X.shape[0], X.shape[1], task.targets is None):
+        if coef.shape[1] != X.shape[1] or not _core.newton_may_serve(X.shape[0], X.shape[1]):
             return None
         scale = self._constant_feature()
         constant = intercept / scale if scale else np.zeros_like(intercept)

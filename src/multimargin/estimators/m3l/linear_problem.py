@@ -23,18 +23,18 @@ DENSE_PRIOR_LABELS = 256
 
 def linear_problem(task: M3LTask, bias: float) -> _core.LinearM3LProblem:
     """Return the problem with the constant feature ``bias``."""
-    problem, targets = task.problem, task.targets
+    problem = task.problem
     return _core.LinearM3LProblem(
         rows=problem.rows,
         labels=problem.cells,
+        margins=task.margins.native(),
         bias=bias,
-        targets=targets,
-        prior=None if problem.prior is None else _native_prior(problem.prior, problem.X, bias, targets is None),
+        prior=None if problem.prior is None else _native_prior(problem.prior, problem.X, bias),
         eigenbasis=lambda: eigenbasis(problem.X, bias),
     )
 
 
-def _native_prior(prior: NDArray[Any] | LowRankPrior, X: Any, bias: float, unit_margins: bool) -> _core.LinearPrior:
+def _native_prior(prior: NDArray[Any] | LowRankPrior, X: Any, bias: float) -> _core.LinearPrior:
     forms = PriorForms(prior)
     pure = isinstance(prior, LowRankPrior) and not np.any(prior.diagonal)
 
@@ -58,7 +58,7 @@ def _native_prior(prior: NDArray[Any] | LowRankPrior, X: Any, bias: float, unit_
     if isinstance(prior, LowRankPrior) and (pure or len(R) > DENSE_PRIOR_LABELS):
         factor = np.ascontiguousarray(prior.factor, dtype=np.float64)
         diagonal = None if pure else np.ascontiguousarray(prior.diagonal, dtype=np.float64)
-    needs_root = _core.newton_may_serve(X.shape[0], X.shape[1], unit_margins)
+    needs_root = _core.newton_may_serve(X.shape[0], X.shape[1])
     return _core.LinearPrior(
         R=R if factor is None else None,
         factor=factor,

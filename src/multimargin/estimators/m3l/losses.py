@@ -1,6 +1,7 @@
 r"""The margins that M3L asks for. A new margin loss is a class here and a line in :data:`LOSSES`.
 
-The loss of a cell is :math:`c_{il} \max(0, m_{il} - y_{il} z_{il})`; a margin loss says what :math:`m_{il}` is.
+The loss of a cell is :math:`c_{il} \max(0, m_{il} - y_{il} z_{il})`; a margin loss says what :math:`m_{il}` is, up to
+the factor ``margin`` of the user.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class MarginLoss(Protocol):
     def check(self, problem: Problem) -> None:
         """Raise InputError where the margins make no sense."""
 
-    def targets(self, problem: Problem) -> NDArray[np.float64] | None:
-        """``y m`` of every cell, of shape (n_samples, n_labels), or None where every margin is 1."""
+    def margins(self, problem: Problem) -> NDArray[np.float64] | None:
+        """Return m of every cell, of shape (n_samples, n_labels), or None where every margin is 1."""
 
 
 class HammingMargins:
@@ -34,7 +35,7 @@ class HammingMargins:
     def check(self, problem: Problem) -> None:
         """Any problem will do."""
 
-    def targets(self, problem: Problem) -> None:
+    def margins(self, problem: Problem) -> None:
         """Return None: every margin is 1."""
 
 
@@ -57,14 +58,14 @@ class PriorMargins:
             )
             raise InputError(msg)
 
-    def targets(self, problem: Problem) -> NDArray[np.float64] | None:
-        """``y m = R y`` of every row."""
+    def margins(self, problem: Problem) -> NDArray[np.float64] | None:
+        """``y o (R y)`` of every row."""
         if problem.prior is None:
             return None
         y = np.where(problem.labels.positives.toarray(), 1.0, -1.0)
         if problem.labels.missing is not None:
             y[problem.labels.missing.toarray().astype(bool)] = 0.0
-        return np.ascontiguousarray(PriorForms(problem.prior).apply(y))
+        return np.asarray(y * PriorForms(problem.prior).apply(y))
 
 
 LOSSES: dict[str, MarginLoss] = {"hamming": HammingMargins(), "prior": PriorMargins()}
