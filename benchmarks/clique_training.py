@@ -1,15 +1,10 @@
-"""Training of label cliques: pairwise Frank-Wolfe against plain Frank-Wolfe and the printed SPDCA; scoring of cliques.
+"""Training of label cliques: pairwise Frank-Wolfe against plain Frank-Wolfe; scoring of cliques.
 
 Training. A fixed graph, C = 1 / (lambda n). Synthetic: 2000 rows, 10 features, 10 labels, the four true edges. Scene:
 the first of five folds (seed 1), standardised features over the square root of their number, all 15 edges. Norms:
 "sum" is the plain sum of squares, "budget 1" the squared sum of the norms of the cliques, which is the paper's problem
 (10) with one clique in each group. CPU seconds and passes over the data until the duality gap is at most ``--tol`` of
 the objective, one thread, or ``--passes`` passes; objectives with the mean loss and lambda, as in the paper.
-SPDCA. Algorithm 2 of the paper as printed, softened where it cannot run: the norm of the difference of features
-instead of that of the features, the truth allowed as an answer of the oracle, no step unless the loss is positive.
-theta = 2 at first, nu = 1e-3, the better of sigma = lambda and sigma = 5e-4 lambda. "accumulated" keeps the argument of
-the conjugate apart from the weights, as the theory asks. There is no certificate: the objective (10), without the
-smoothing, after as many passes as ours needed, but at most ``--spdca-passes``.
 Scoring. All pairs of 20 labels, 10,000 rows, 4096 features, float32, against one matrix product of that shape, on one
 thread; CPU seconds, medians over rounds in which the contestants take turns.
 Sizes. All rows of mediamill (standardised features over the square root of their number), and EUR-Lex with its 100 most
@@ -37,7 +32,6 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler, normalize
 
 from multimargin import CliqueClassifier, _core, datasets
-from multimargin.estimators import History
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.cliques.allowance import Allowance
 from multimargin.estimators.cliques.certifier import CliqueCertifier, CliqueModel
@@ -48,8 +42,6 @@ from multimargin.estimators.cliques.scores import AtomResiduals, clique_scores
 from multimargin.estimators.monitor import Monitor
 
 LAMBDAS = (1e-2, 1e-3, 1e-4)
-SMOOTHING = (1.0, 5e-4)  # sigma / lambda
-DIVERGED = 1e9
 
 
 def synthetic():
@@ -81,7 +73,6 @@ class Run:
     passes: int
     seconds: float
     bounds: Bounds
-    history: History
 
 
 def problem_of(X, Y, C):
@@ -98,86 +89,7 @@ def train(Solver, X, Y, cliques, lam, budget, options):
     start = time.process_time()
     found = Solver(data, budget).solve(CliqueGraph(Y.shape[1], tuple(cliques)), eta, None, options.tol, work)
     bounds = CliqueCertifier(data, budget).bounds(CliqueModel.of(found, data.bias), found.atoms)
-    return Run(work.passes, time.process_time() - start, bounds, monitor.history())
-
-
-class Spdca:
-    """Algorithm 2. Indicators are rotated to characters, which leaves all norms as they are."""
-
-    def __init__(self, X, Y, cliques, lam, smoothing, accumulated):
-        self.psi = np.column_stack([X, np.ones(len(X))])
-        self.lam, self.smoothing, self.accumulated = lam, smoothing, accumulated
-        K = Y.shape[1]
-        self.every = np.array(list(product([-1.0, 1.0], repeat=K)))
-        self.signs = 2.0 * Y - 1.0
-        parts = [[(a,), (b,), (a, b)] for a, b in cliques]
-
-        def features(y):
-            pairs = [np.prod(y[:, list(t)], axis=1) / 2.0 for clique in parts for t in clique]
-            return np.column_stack([y / np.sqrt(2.0), *pairs])
-
-        self.phi, self.truth = features(self.every), features(self.signs)
-        self.K, self.groups = K, len(cliques)
-        self.w = np.zeros((self.phi.shape[1], self.psi.shape[1]))
-        self.z = self.w.copy()
-        self.theta = 2.0
-        self.norms = np.einsum("ij,ij->i", self.psi, self.psi)
-
-    def losses(self, i):
-        """Augmented score of every labelling less that of the truth."""
-        scores = self.w @ self.psi[i]
-        delta = 0.5 * (self.K - self.every @ self.signs[i])
-        return delta + self.phi @ scores - self.truth[i] @ scores
-
-    def objective(self):
-        """Objective (10) of the present weights."""
-        hinge = np.mean([self.losses(i).max() for i in range(len(self.psi))])
-        return self.regulariser() + hinge
-
-    def regulariser(self):
-        """Squared norms of the nodes, squared sum of those of the groups."""
-        blocks = self.w[self.K :].reshape(self.groups, -1)
-        return 0.5 * self.lam * (np.sum(self.w[: self.K] ** 2) + np.linalg.norm(blocks, axis=1).sum() ** 2)
-
-    def proximal(self, z):
-        """Algorithm 3."""
-        s = 1.0 / self.smoothing
-        w = z.copy()
-        blocks = s * z[self.K :].reshape(self.groups, -1)
-        size = np.linalg.norm(blocks, axis=1)
-        ordered = np.sort(size)[::-1]
-        level = s * np.cumsum(ordered) / (1.0 + s * np.arange(1, self.groups + 1))
-        above = np.flatnonzero(ordered > level)
-        cut = level[above[-1]] if len(above) else 0.0
-        shrunk = blocks * (np.maximum(size - cut, 0.0) / np.maximum(size, 1e-300))[:, None]
-        w[self.K :] = shrunk.reshape(-1, z.shape[1])
-        return w
-
-    def run(self, passes, rng):
-        """Objective after so many passes."""
-        n, last = len(self.psi), np.inf
-        for h in range(1, passes + 1):
-            total = 0.0
-            for i in rng.integers(n, size=n):
-                losses = self.losses(i)
-                best = int(losses.argmax())
-                if not losses[best] < DIVERGED:
-                    return np.inf
-                if losses[best] <= 1e-12:
-                    continue
-                total += losses[best]
-                d = self.truth[i] - self.phi[best]
-                step = losses[best] / (self.theta * (d @ d * self.norms[i] / (self.lam * n) + 1e-3))
-                if self.accumulated:
-                    self.z += (min(step, 1.0) / (self.lam * n)) * np.outer(d, self.psi[i])
-                    self.w = self.proximal(self.z)
-                else:
-                    self.w = self.proximal(self.w + step * np.outer(d, self.psi[i]))
-            f = total / n + self.regulariser()
-            if h > 2 and f > last:
-                self.theta *= 2.0
-            last = f
-        return self.objective()
+    return Run(work.passes, time.process_time() - start, bounds)
 
 
 def training(options):
@@ -188,7 +100,6 @@ def training(options):
         X, Y, cliques = load()
         for lam, budget in product(LAMBDAS, (None, 1)):
             row = {"data": name, "lambda": f"{lam:g}", "norm": "budget 1" if budget else "sum"}
-            ours = None
             for title, Solver in (("pairwise", FrankWolfe), ("plain", PlainFrankWolfe)):
                 run = train(Solver, X, Y, cliques, lam, budget, options)
                 bounds = run.bounds
@@ -196,25 +107,9 @@ def training(options):
                 row[f"{title}: CPU s"] = run.seconds
                 row[f"{title}: objective"] = f"{lam * bounds.primal:.4f}"
                 row[f"{title}: gap"] = f"{100 * (1 - bounds.dual / bounds.primal):.2f} %"
-                ours = ours or run
-            rows.append({**row, **(against_spdca(X, Y, cliques, lam, ours, options) if budget else NO_SPDCA)})
+            rows.append(row)
             print(rows[-1], flush=True)
     return rows
-
-
-NO_SPDCA = dict.fromkeys(["SPDCA passes", "pairwise then", "SPDCA printed", "SPDCA accumulated"], "-")
-
-
-def against_spdca(X, Y, cliques, lam, ours, options):
-    """Objectives after the same number of passes."""
-    passes = min(ours.passes, options.spdca_passes)
-    history = ours.history
-    then = lam * min(history.primal[history.pass_ <= passes], default=np.inf)
-    cells = {"SPDCA passes": passes, "pairwise then": f"{then:.4f}"}
-    for title, accumulated in (("SPDCA printed", False), ("SPDCA accumulated", True)):
-        runs = [Spdca(X, Y, cliques, lam, s, accumulated).run(passes, np.random.default_rng(0)) for s in SMOOTHING]
-        cells[title] = f"{min(runs):.4f}" if min(runs) < np.inf else "diverges"
-    return cells
 
 
 def scoring(options):
@@ -300,7 +195,6 @@ if __name__ == "__main__":
     parser.add_argument("--sets", nargs="+", choices=["synthetic", "scene"], default=["synthetic", "scene"])
     parser.add_argument("--tol", type=float, default=0.01)
     parser.add_argument("--passes", type=int, default=2000)
-    parser.add_argument("--spdca-passes", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     for part in options.part:

@@ -8,7 +8,10 @@
 //   score of T in row i     sum_g kappa_Tg q_T . x_ig
 //   its change with q_T     sum_g kappa_Tg |x_ig|^2
 
+#include <algorithm>
+#include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/chunks.hpp"

@@ -110,9 +110,8 @@ class CliqueGraph:
 
     def scores(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``s_c`` of each clique from the squares of q."""
-        return np.array([(squares[t] @ seen).sum() for t, seen in zip(self.members, self.sight[1:], strict=True)]) * (
-            self.scale
-        )
+        sums = [(squares[t] @ seen).sum() for t, seen in zip(self.members, self.sight[1:], strict=True)]
+        return np.array(sums) * self.scale
 
     def node_part(self, squares: NDArray[np.float64]) -> float:
         """Return half the squares of the single labels."""
