@@ -368,7 +368,7 @@ CATALOGUE = {
             3.24,
             ("libsvm/rcv1_topics_train.svm", *(f"libsvm/rcv1_topics_test_{part}.svm" for part in range(4))),
             read_libsvm_parts,
-            "Reuters news and their topics, all of RCV1 v2; two topics are never positive in training.",
+            "Reuters news and their topics, all of RCV1 v2.",
             home=_LIBSVM,
             form=_PACKED,
         ),
