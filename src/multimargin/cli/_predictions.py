@@ -16,6 +16,7 @@ from multimargin import metrics
 from multimargin.datasets import Dataset
 from multimargin.decisions._held_out import scores_of
 from multimargin.errors import InputError
+from multimargin.estimators.predictor import best_labels
 from multimargin.fitted_rules import last_step
 from multimargin.labels import LabelMatrix, label_tuples, read_labels
 from multimargin.metrics import Report
@@ -54,8 +55,10 @@ class Predictions:
     kind : {"scores", "probabilities"} or None
         What the values are that go out.
     values : ndarray of shape (n_samples, n_labels) or None
+        None also where those of the best labels are enough.
     best : ndarray of shape (n_samples, k) or None
         The k labels that were asked for, best first.
+    best_values : ndarray of shape (n_samples, k) or None
     """
 
     positives: Any
@@ -63,6 +66,7 @@ class Predictions:
     kind: Values | None = None
     values: Any = None
     best: Any = None
+    best_values: Any = None
 
     def sets(self) -> list[tuple[str, ...]]:
         """Return the names of the predicted labels, row by row; in the order of their values if the best are given."""
@@ -72,7 +76,7 @@ class Predictions:
 
     def shown_values(self) -> Any:
         """Return the values of all labels, or of the best ones in their order."""
-        return self.values if self.best is None else np.take_along_axis(self.values, self.best, axis=1)
+        return self.values if self.best is None else self.best_values
 
 
 def check_values(model: Any, kind: Values | None, k: int | None) -> None:
@@ -89,24 +93,45 @@ def check_values(model: Any, kind: Values | None, k: int | None) -> None:
         raise InputError(msg)
 
 
-def predict(model: Any, X: Any, kind: Values | None = None, k: int | None = None) -> Predictions:
-    """Predict in one form, whichever form of Y the model was fitted with: its decision, or the k best labels."""
+def predict(
+    model: Any, X: Any, kind: Values | None = None, k: int | None = None, *, all_values: bool = True
+) -> Predictions:
+    """Predict in one form, whichever form of Y the model was fitted with: its decision, or the k best labels.
+
+    Of these, the values of all labels are kept only with ``all_values``.
+    """
     model, X = _behind_steps(model, X)
+    if k is not None:
+        return _best(model, X, kind, k, all_values)
     names = model.label_names_
-    given = [str(name) for name in names]
+    if kind == "probabilities":
+        labels, values = model.predict(X), scores_of(model, X, "predict_proba", len(names))
+    else:
+        labels, values = model.predict_with_scores(X) if kind else (model.predict(X), None)
+    positives = read_labels(_as_matrix(labels), names=names, subject="the prediction").positives
+    return Predictions(positives, _given(names), kind, _as_matrix(values))
+
+
+def _best(model: Any, X: Any, kind: Values | None, k: int, all_values: bool) -> Predictions:
+    names, values = model.label_names_, None
     if kind == "probabilities":
         values = scores_of(model, X, "predict_proba", len(names))
-        labels = None if k is not None else model.predict(X)
+    elif kind is not None and all_values:
+        values = _as_matrix(model.decision_function(X))
+    if values is None:
+        top = model.predict_top(X, k)
+        best, best_values = top.indices.reshape(-1, k), top.data.reshape(-1, k)
     else:
-        labels, values = model.predict_with_scores(X) if kind or k is not None else (model.predict(X), None)
-    values = _as_matrix(values)
-    if k is not None:
-        best = np.argsort(-values, axis=1, kind="stable")[:, :k]
-        chosen = np.zeros(values.shape, dtype=bool)
-        np.put_along_axis(chosen, best, True, axis=1)
-        return Predictions(sparse.csr_array(chosen), given, kind, values, best)
-    positives = read_labels(_as_matrix(labels), names=names, subject="the prediction").positives
-    return Predictions(positives, given, kind, values)
+        best, best_values = best_labels(values, k)
+    n_rows = len(best)
+    ones = np.ones(best.size, dtype=bool)
+    chosen = sparse.csr_array((ones, best.ravel(), np.arange(0, best.size + 1, k)), shape=(n_rows, len(names)))
+    chosen.sort_indices()
+    return Predictions(chosen, _given(names), kind, values, best, best_values)
+
+
+def _given(names: Any) -> list[str]:
+    return [str(name) for name in names]
 
 
 def judged(model: Any, X: Any, truth: LabelMatrix) -> Report:

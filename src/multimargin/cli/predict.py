@@ -87,7 +87,8 @@ def run(
     name = shown_name(source, "test")
     check_features(estimator, name, data)
     with status("predicting"):
-        predictions = predict(estimator, data.X, kind, top)
+        all_values = out is not None and out.suffix == ".npz"
+        predictions = predict(estimator, data.X, kind, top, all_values=all_values)
     if out is not None:
         write(predictions, out)
     _show(predictions, name, out, json)
