@@ -23,25 +23,31 @@ from _common import clock, memory, save
 N_FEATURES, N_LABELS, ENTRIES = 47_236, 103, 76
 
 
-def generate(n_rows, seed=0):
-    """Zipf-distributed words per topic mixture; a label is on where its direction scores highest."""
-    rng = np.random.default_rng(seed)
+def text_rows(rng, n):
+    """Rows of Zipf-distributed words, each of unit length."""
     frequency = 1.0 / np.arange(1, N_FEATURES + 1) ** 0.8
     cumulative = np.cumsum(frequency / frequency.sum())
+    length = rng.poisson(ENTRIES * 1.13, size=n) + 1  # repeated words are merged below
+    columns = np.searchsorted(cumulative, rng.random(length.sum())).astype(np.int32)
+    X = sp.csr_array(
+        (rng.random(len(columns), dtype=np.float32) + 0.1, columns, np.concatenate([[0], np.cumsum(length)])),
+        shape=(n, N_FEATURES),
+    )
+    X.sum_duplicates()
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    X.data /= np.repeat(norms, np.diff(X.indptr))
+    return X
+
+
+def generate(n_rows, seed=0):
+    """Text-like rows; a label is on where its direction scores highest."""
+    rng = np.random.default_rng(seed)
     directions = rng.normal(size=(N_FEATURES, N_LABELS)).astype(np.float32)
     share = np.clip(0.3 / np.arange(1, N_LABELS + 1) ** 0.7, 2e-3, None)
     blocks, labels = [], []
     for first in range(0, n_rows, 20_000):
         n = min(20_000, n_rows - first)
-        length = rng.poisson(ENTRIES * 1.13, size=n) + 1  # repeated words are merged below
-        columns = np.searchsorted(cumulative, rng.random(length.sum())).astype(np.int32)
-        X = sp.csr_array(
-            (rng.random(len(columns), dtype=np.float32) + 0.1, columns, np.concatenate([[0], np.cumsum(length)])),
-            shape=(n, N_FEATURES),
-        )
-        X.sum_duplicates()
-        norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        X.data /= np.repeat(norms, np.diff(X.indptr))
+        X = text_rows(rng, n)
         scores = X @ directions + 0.3 * rng.normal(size=(n, N_LABELS)).astype(np.float32)
         threshold = np.array([np.quantile(scores[:, j], 1 - share[j]) for j in range(N_LABELS)])
         blocks.append(X)

@@ -97,7 +97,8 @@ def answers(model: Any, X: Any, Y: Any) -> list[Any]:
     if not isinstance(model, CliqueClassifier):
         bounds.append(certify(model, X, Y).primal)
     proba = [model.predict_proba(X)] if hasattr(model, "predict_proba") else []
-    return [*bounds, model.decision_function(X), model.predict(X), *proba]
+    top = model.predict_top(X, 3)
+    return [*bounds, model.decision_function(X), model.predict(X), top.indices, top.data, *proba]
 
 
 def same(a: list[Any], b: list[Any]) -> bool:

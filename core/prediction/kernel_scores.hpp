@@ -108,7 +108,7 @@ class KernelScores final : public ScoreSource<T> {
 
     void scores(Index first, Index last, T* out, const Leave& leave) const override {
         const Index width = coef_.chunks();
-        // Kernel values: in cache if a few rows' fit, 32 MB at most unless those of four rows are more.
+        // As many rows as leave the kernel values in the cache, four at least.
         const Index tile = model_.columns ? support_ : std::min(support_, tile_rows);
         const Index fitting = (Index{1} << 18) / std::max<Index>(tile * Index{sizeof(T)}, 1) / numerics::quad;
         const Index most_rows = std::clamp<Index>(fitting * numerics::quad, numerics::quad, 64);

@@ -45,9 +45,9 @@ template <std::floating_point T, class X>
 class LinearScores final : public ScoreSource<T> {
   public:
     LinearScores(const LinearModel<T>& model, const X& x, int threads, Control& control) : model_(model), x_(x) {
-        constexpr Index few = 4;  // dense rows
-        if (entries_of(x) >= few * x.cols())
-            panels_.emplace_back(model.weights, model.intercept, widest, threads, control);
+        // A few dense rows, or entries of sparse ones, each of which meets the weights of its labels far apart.
+        const bool few = sparse ? 2 * entries_of(x) < x.cols() : x.rows() < 4;
+        if (!few) panels_.emplace_back(model.weights, model.intercept, widest, threads, control);
     }
     Index rows() const override { return x_.rows(); }
     Index labels() const override { return model_.weights.rows(); }

@@ -16,6 +16,7 @@ from multimargin import metrics
 from multimargin.datasets import Dataset
 from multimargin.decisions._held_out import scores_of
 from multimargin.errors import InputError
+from multimargin.estimators.predictor import best_labels
 from multimargin.fitted_rules import last_step
 from multimargin.labels import LabelMatrix, label_tuples, read_labels
 from multimargin.metrics import Report
@@ -57,8 +58,10 @@ class Predictions:
     kind : {"scores", "probabilities"} or None
         What the values are that go out.
     values : ndarray of shape (n_samples, n_labels) or None
+        None also where those of the best labels are enough.
     best : ndarray of shape (n_samples, k) or None
         The k labels that were asked for, best first.
+    best_values : ndarray of shape (n_samples, k) or None
     noun : {"label", "category"}
         What is predicted. A row has one category.
     """
@@ -68,6 +71,7 @@ class Predictions:
     kind: Values | None = None
     values: Any = None
     best: Any = None
+    best_values: Any = None
     noun: Literal["label", "category"] = "label"
 
     def sets(self) -> list[tuple[str, ...]]:
@@ -78,7 +82,7 @@ class Predictions:
 
     def shown_values(self) -> Any:
         """Return the values of all labels, or of the best ones in their order."""
-        return self.values if self.best is None else np.take_along_axis(self.values, self.best, axis=1)
+        return self.values if self.best is None else self.best_values
 
 
 def check_values(model: Any, kind: Values | None, k: int | None) -> None:
@@ -99,29 +103,40 @@ def check_top(k: int | None, most: int, what: str) -> None:
         raise InputError(msg)
 
 
-def predict(model: Any, X: Any, kind: Values | None = None, k: int | None = None) -> Predictions:
-    """Predict in one form, whichever form of Y the model was fitted with: its decision, or the k best labels."""
+def predict(
+    model: Any, X: Any, kind: Values | None = None, k: int | None = None, *, all_values: bool = True
+) -> Predictions:
+    """Predict in one form, whichever form of Y the model was fitted with: its decision, or the k best labels.
+
+    Of these, the values of all labels are kept only with ``all_values``.
+    """
     model, X = behind_steps(model, X)
     names = model.label_names_
     given = [str(name) for name in names]
+    if k is not None and kind != "probabilities" and not (kind and all_values):
+        top = model.predict_top(X, k)
+        return _best(top.indices.reshape(-1, k), top.data.reshape(-1, k), given, kind)
     if kind == "probabilities":
         values = scores_of(model, X, "predict_proba", len(names))
-        labels = None if k is not None else model.predict(X)
-    else:
-        labels, values = model.predict_with_scores(X) if kind or k is not None else (model.predict(X), None)
-    values = _as_matrix(values)
+    elif kind is not None and k is not None:
+        values = _as_matrix(model.decision_function(X))
     if k is not None:
-        return Predictions(*_best(values, k, given, kind))
+        return _best(*best_labels(values, k), given, kind, values)
+    if kind == "probabilities":
+        labels = model.predict(X)
+    else:
+        labels, values = model.predict_with_scores(X) if kind else (model.predict(X), None)
     positives = read_labels(_as_matrix(labels), names=names, subject="the prediction").positives
-    return Predictions(positives, given, kind, values)
+    return Predictions(positives, given, kind, _as_matrix(values))
 
 
-def _best(values: Any, k: int, names: list[str], kind: Values | None) -> tuple[Any, list[str], Values | None, Any, Any]:
-    """Return the fields of predictions of the k largest values of each row."""
-    best = np.argsort(-values, axis=1, kind="stable")[:, :k]
-    chosen = np.zeros(values.shape, dtype=bool)
-    np.put_along_axis(chosen, best, True, axis=1)
-    return sparse.csr_array(chosen), names, kind, values, best
+def _best(best: Any, best_values: Any, names: list[str], kind: Values | None, values: Any = None) -> Predictions:
+    """Return predictions of the k labels of each row that were found best."""
+    offsets = np.arange(0, best.size + 1, best.shape[1])
+    shape = (len(best), len(names))
+    chosen = sparse.csr_array((np.ones(best.size, dtype=bool), best.ravel(), offsets), shape=shape)
+    chosen.sort_indices()
+    return Predictions(chosen, names, kind, values, best, best_values)
 
 
 def predict_categories(
@@ -131,7 +146,8 @@ def predict_categories(
     model, X = behind_steps(model, X)
     names = [str(name) for name in (model.classes_.tolist() if signatures is None else signatures)]
     check_top(k, len(names), "categories")
-    found = Predictions(*_best(model.decision_function(X, signatures), k or 1, names, kind), noun="category")
+    values = model.decision_function(X, signatures)
+    found = replace(_best(*best_labels(values, k or 1), names, kind, values), noun="category")
     return replace(found, best=None) if kind is not None and k is None else found
 
 
@@ -142,7 +158,7 @@ def predict_attributes(model: Any, X: Any, kind: Values | None = None, k: int | 
     check_top(k, len(names), "attributes")
     scores = model.attribute_scores(X)
     if k is not None:
-        return Predictions(*_best(scores, k, names, kind))
+        return _best(*best_labels(scores, k), names, kind, scores)
     return Predictions(sparse.csr_array(scores > 0), names, kind, scores)
 
 

@@ -109,7 +109,8 @@ def run(
         elif zero_shot:
             predictions = predict_categories(estimator, data.X, kind, top, known)
         else:
-            predictions = predict(estimator, data.X, kind, top)
+            all_values = out is not None and out.suffix == ".npz"
+            predictions = predict(estimator, data.X, kind, top, all_values=all_values)
     if out is not None:
         write(predictions, out)
     _show(predictions, name, out, json)

@@ -16,16 +16,16 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import Bunch, get_tags, indexable
+from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_method_params, check_is_fitted
+from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
 
 from multimargin.decisions._held_out import as_target, assembled, fit_and_score, response_of, scores_of
 from multimargin.errors import InputError
 from multimargin.estimators.label_rates import fit_for_scores
-from multimargin.estimators.predictor import MultilabelPredictor
+from multimargin.estimators.predictor import MultilabelPredictor, best_labels, check_top, row_blocks, top_array
 from multimargin.fitted_rules import Rule, Sizes, expect, last_step
 from multimargin.labels import LabelMatrix, label_tuples, write_labels
 from multimargin.metrics import subset_accuracy
@@ -201,6 +201,29 @@ class DecisionWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return label_tuples(self._predicted(self._scores(X)), self.label_names_)
+
+    def predict_top(self, X: Any, k: int) -> sp.csr_array:
+        """Return the k best labels of every row by :meth:`decision_function`, without holding its values for all rows.
+
+        Parameters
+        ----------
+        X : rows, in any form the estimator takes
+        k : int
+            Number of labels for each row; all of them if there are no more than k.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_labels)
+            ``min(k, n_labels)`` values in each row, of its best label first, and of equal ones that which comes first
+            in ``label_names_``.
+        """
+        check_is_fitted(self)
+        n_labels = len(self.label_names_)
+        width = min(check_top(k), n_labels)
+        blocks = (_safe_indexing(X, rows) for rows in row_blocks(_num_samples(X), n_labels))
+        margins = (self._checked_margins(self._scores(block)).reshape(-1, n_labels) for block in blocks)
+        labels, values = zip(*(best_labels(part, width) for part in margins), strict=True)
+        return top_array(np.concatenate(labels), np.concatenate(values), n_labels)
 
     @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:

@@ -161,8 +161,8 @@ class KernelM3L(M3L, NativeScores):
     ``warm_start=True`` keeps the Gram matrix, too: a path over C computes it once.
 
     Memory: ``cache_size``, X, four to eight numbers per row and label, and room to work on blocks of rows (with 30,000
-    rows, 70 to 170 MiB). Prediction takes kernel values in blocks of at most 32 MiB per thread. The authors' C is half
-    of ours.
+    rows, 70 to 170 MiB). Prediction copies the support rows and their coefficients, and takes kernel values in blocks
+    that stay in the cache. Its scores have the precision of ``dual_coef_``. The authors' C is half of ours.
 
     References
     ----------

@@ -61,7 +61,8 @@ class LinearM3L(M3L, LinearModel):
 
     float32 rows are solved in single precision, and the weights are float32. Where its rounding keeps the certificate
     above ``tol``, or numbers are beyond its range, training goes on in double precision, with a copy of X, and the
-    weights are float64.
+    weights are float64. Scores have the precision of the weights. Prediction takes a copy of the weights, and the same
+    bits come out for any ``n_jobs`` and any division of the rows.
 
     The authors' C is half of ours.
 
