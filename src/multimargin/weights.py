@@ -355,6 +355,8 @@ def cell_margins(labels: LabelMatrix, margin: Any) -> CellMargins:
         negative, positive = _pairs("margin", each, labels)
         _check_margins(np.concatenate([negative, positive]))
         return CellMargins(positive, negative)
+    if hasattr(margin, "columns"):
+        margin = _aligned_columns(margin, labels.names.tolist())
     try:
         values = np.array(margin, dtype=np.float64)
     except (TypeError, ValueError):
@@ -374,6 +376,14 @@ def cell_margins(labels: LabelMatrix, margin: Any) -> CellMargins:
     if labels.missing is not None:
         values[labels.missing.toarray().astype(bool)] = 0.0
     return unit_margins(n_labels).times(values)
+
+
+def _aligned_columns(frame: Any, names: list[Any]) -> Any:
+    columns = frame.columns.tolist()
+    if len(columns) != len(names) or set(columns) != set(names):
+        msg = f"The columns of margin must be the {len(names)} labels, each once; got {columns!r:.80}. Rename them."
+        raise InputError(msg)
+    return frame[names]
 
 
 def _check_margins(values: NDArray[np.float64]) -> None:

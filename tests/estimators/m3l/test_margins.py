@@ -265,9 +265,12 @@ def test_classes_go_by_their_names(rng, case, kind):
     np.testing.assert_array_equal(named.decision_function(case.X), numbered.decision_function(case.X))
     frame = pd.DataFrame(case.Y, columns=list("abcde"))
     margin = of_every_form(rng)["cells"]
-    of_frame = MODELS[kind](margin=pd.DataFrame(margin, columns=list("abcde"))).fit(case.X, frame)
+    of_frame = MODELS[kind](margin=pd.DataFrame(margin, columns=list("abcde"))[list("dbeca")]).fit(case.X, frame)
     of_array = MODELS[kind](margin=margin).fit(case.X, case.Y)
     np.testing.assert_array_equal(of_frame.decision_function(case.X), of_array.decision_function(case.X))
+    for columns in ("abcdf", "abcd", "abcdd", "abcdee"):
+        with pytest.raises(InputError, match="columns of margin must be the 5 labels, each once; got"):
+            MODELS[kind](margin=pd.DataFrame(np.ones((N, len(columns))), columns=list(columns))).fit(case.X, frame)
 
 
 @BOTH

@@ -56,7 +56,7 @@ class M3L(MultilabelClassifier):
         cell of Y. It multiplies the margins of ``loss``. In the authors' convention, which compares the difference
         :math:`2 y_{il} z_{il}` of two scores with a loss :math:`\Delta_l`, that is :math:`\Delta_l = 2 m_{il}`. Margins
         a m at C are margins m at C / a, with scores a times as large. A matrix belongs to the rows of one fit: in a
-        search over folds, give margins by label or class.
+        search over folds, give margins by label or class. The columns of a DataFrame are aligned by label names.
     class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         ``{0: a, 1: b}`` multiplies the cost of negative cells by a and of positive ones by b; a list gives each label
         its own. ``"balanced"`` gives the positives and the negatives of a label the same total cost.
