@@ -83,6 +83,8 @@ def _libsvm(X: Any, y: NDArray[np.int8], gamma: float, tolerances: list[float], 
 def _dual_of(model: SVC) -> float:
     """Sum of the dual variables less half their quadratic form."""
     signed, vectors = model.dual_coef_, model.support_vectors_
+    if not vectors.shape[0]:
+        return 0.0
     if sp.issparse(signed):
         signed = signed.toarray()
     signed = np.ravel(signed)
