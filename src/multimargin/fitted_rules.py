@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 __all__ = [
@@ -143,12 +144,16 @@ def exactly(cls: type) -> Rule:
     return rule
 
 
+def _is_array(hint: Any) -> bool:
+    return get_origin(hint) in (np.ndarray, NDArray)  # from Python 3.12 and NumPy 2.5 on, NDArray is a type of its own
+
+
 def _is_of(value: Any, hint: Any) -> bool:
     if hint is float:
         return is_real(value)
     if hint is bool:
         return isinstance(value, bool | np.bool_)
-    if get_origin(hint) is np.ndarray:
+    if _is_array(hint):
         return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "if"
     return value in get_args(hint)  # a Literal
 
@@ -174,5 +179,5 @@ def declared(cls: type) -> dict[str, Rule]:
     """Rules of the attributes that a class and its bases annotate as numbers or arrays, of whatever shape."""
     hints = {name: hint for name, hint in get_type_hints(cls).items() if name.endswith("_") and name[0] != "_"}
     simple = {float: number(), int: count(0)}
-    arrays = {name: _array for name, hint in hints.items() if get_origin(hint) is np.ndarray}
+    arrays = {name: _array for name, hint in hints.items() if _is_array(hint)}
     return arrays | {name: simple[hint] for name, hint in hints.items() if hint in simple}
