@@ -25,6 +25,7 @@ __all__ = [
     "cell_costs",
     "cell_margins",
     "class_weights",
+    "row_weights",
     "signature_frequencies",
     "unit_margins",
 ]
@@ -174,7 +175,7 @@ class CellCosts:
     Attributes
     ----------
     row : ndarray of shape (n_samples,)
-        Includes C.
+        Weights of the rows, times C where that is included.
     positive, negative : ndarray of shape (n_labels,)
         Factors of the cells where the label is present, or absent. 0 for labels left out of training.
     cells : ndarray of shape (n_samples, n_labels) or None
@@ -195,6 +196,10 @@ class CellCosts:
         cells = None if self.cells is None else cast(self.cells)
         return CellCosts(cast(self.row), cast(self.positive), cast(self.negative), cells)
 
+    def times(self, C: float) -> CellCosts:
+        """Return all costs multiplied."""
+        return replace(self, row=C * self.row)
+
     def part(self, rows: NDArray[Any]) -> CellCosts:
         """Return the costs of some of the rows."""
         return replace(self, row=self.row[rows], cells=None if self.cells is None else self.cells[rows])
@@ -214,18 +219,28 @@ class CellCosts:
         return self.row, self.positive, self.negative, self.cells
 
 
-def cell_costs(
-    labels: LabelMatrix, C: float, class_weight: Any, sample_weight: Any, left_out: NDArray[np.bool_]
-) -> CellCosts:
-    """Combine the weights, in double precision; labels in ``left_out`` cost nothing."""
+def cell_costs(labels: LabelMatrix, class_weight: Any, sample_weight: Any, left_out: NDArray[np.bool_]) -> CellCosts:
+    """Combine the weights, in double precision, at C = 1; labels in ``left_out`` cost nothing."""
     negative, positive = _weights_of_classes(labels, class_weight)
     row, cells = _sample_weights(labels, sample_weight)
     return CellCosts(
-        row=C * row,
+        row=row,
         positive=np.where(left_out, 0.0, positive),
         negative=np.where(left_out, 0.0, negative),
         cells=None if cells is None else np.ascontiguousarray(cells),
     )
+
+
+def row_weights(labels: LabelMatrix, costs: CellCosts) -> NDArray[np.float64]:
+    """How much each row counts: its weight, or the mean of those of its known cells; 0 where no label is known."""
+    cells, missing = costs.cells, labels.missing
+    if missing is None:
+        return np.asarray(costs.row if cells is None else costs.row * cells.mean(axis=1))
+    known = labels.n_labels - np.diff(missing.indptr)
+    if cells is None:
+        return np.where(known > 0, costs.row, 0.0)
+    total = cells.sum(axis=1) - np.asarray(missing.multiply(cells).sum(axis=1)).ravel()
+    return np.where(known > 0, costs.row * total / np.maximum(known, 1), 0.0)
 
 
 def _sample_weights(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:

@@ -25,6 +25,7 @@ from multimargin._core import Status
 from multimargin._rows import native_rows
 from multimargin.errors import DecisionWarning, FitError, InputError
 from multimargin.estimators.certificate import Bounds, Certificate
+from multimargin.estimators.cost_scale import C_CONSTRAINTS, cost_of_error, shown_C
 from multimargin.estimators.inherited_texts import with_inherited_texts
 from multimargin.estimators.label_rates import DECIDED_ELSEWHERE, LabelRates, label_rates
 from multimargin.estimators.monitor import History, Monitor, Progress
@@ -32,9 +33,9 @@ from multimargin.estimators.native_scores import NativeScores
 from multimargin.estimators.predictor import MultilabelPredictor, largest_entry
 from multimargin.estimators.problem import Problem, native_cells
 from multimargin.estimators.threads import threads
-from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, names
+from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, names, number
 from multimargin.labels import LabelForm, LabelMatrix, read_labels
-from multimargin.weights import LabelFrequencies, cell_costs
+from multimargin.weights import LabelFrequencies, cell_costs, row_weights
 
 __all__ = [
     "Interval",
@@ -95,13 +96,18 @@ class WarmStart:
 
 
 class MultilabelClassifier(MultilabelPredictor):
-    """Base of all estimators. A subclass provides ``_solve`` and ``_scores``; ``_bounds`` for others to check it.
+    r"""Base of all estimators. A subclass provides ``_solve`` and ``_scores``; ``_bounds`` for others to check it.
 
     Its docstring need not repeat the entries below: those of its parameters and attributes that it lacks are taken from
     its bases (inherited_texts.py).
 
     Parameters
     ----------
+    C : float or "scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean squared length of
+        the rows, :math:`C = \sum_i s_i / \sum_i s_i |x_i|^2` with the ``sample_weight`` s, the constant feature not
+        counted: the model is then the same for features in any unit, but for its intercept. Rows of length 1 have
+        C = 1, and so have rows that are all zero.
     fit_intercept : bool
         Whether to add a constant feature. Its weight is regularised like the others.
     intercept_scaling : float
@@ -128,6 +134,8 @@ class MultilabelClassifier(MultilabelPredictor):
 
     Attributes
     ----------
+    C_ : float
+        The cost of an error, C or the number that ``"scale"`` stood for.
     certificate_ : Certificate
         ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``, ``oracle_exact``.
     history_ : History
@@ -148,7 +156,7 @@ class MultilabelClassifier(MultilabelPredictor):
         Feature names, if X was a DataFrame.
     """
 
-    C: float = 1.0
+    C: float | str = "scale"
     class_weight: Any = None
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
@@ -167,10 +175,12 @@ class MultilabelClassifier(MultilabelPredictor):
     _rows_to_look_at: ClassVar[int] = 500
     """Training rows, at most, whose predictions are counted after a fit."""
 
+    C_: float
+
     _last: WarmStart | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": C_CONSTRAINTS,
         "class_weight": [StrOptions({"balanced"}), dict, list, LabelFrequencies, None],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
@@ -230,7 +240,7 @@ class MultilabelClassifier(MultilabelPredictor):
             raise InputError(msg)
         prior = self._checked_prior(labels, y, reset=reset)
         constant = self._constant_labels(labels, prior)
-        costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant)
+        costs = cell_costs(labels, self.class_weight, sample_weight, constant)
         if costs.cells is not None and not self._weighs_cells:
             msg = (
                 f"sample_weight must have shape ({labels.n_samples},), a weight per row: the loss of "
@@ -238,11 +248,14 @@ class MultilabelClassifier(MultilabelPredictor):
                 f"{costs.cells.shape}. Mark cells that must not count as NaN in Y."
             )
             raise InputError(msg)
+        C = cost_of_error(self, X, row_weights(labels, costs)) if reset else self.C_
+        costs = costs.times(C)
         smallest, largest = costs.extent()
         if largest > LARGEST or smallest < SMALLEST:
             msg = (
                 f"The cost of a cell, C times its weights, must lie between {SMALLEST:g} and {LARGEST:g}; it goes from "
-                f"{smallest:.3g} to {largest:.3g} with C={self.C!r}. Change C, sample_weight or class_weight."
+                f"{smallest:.3g} to {largest:.3g} with {shown_C(self, C)}. Change C, sample_weight or class_weight, or "
+                "scale the features."
             )
             raise InputError(msg)
         if X.dtype == np.float32 and not _suits_single(X, smallest, largest):
@@ -250,6 +263,7 @@ class MultilabelClassifier(MultilabelPredictor):
         return Problem(
             X=X,
             labels=labels,
+            C=C,
             costs=costs,
             constant=constant,
             prior=prior,
@@ -264,7 +278,8 @@ class MultilabelClassifier(MultilabelPredictor):
         if bounds.dual is None or not (np.isfinite(bounds.primal) and np.isfinite(bounds.dual)):
             msg = (
                 f"{type(self).__name__} found no finite solution: its objective came out as {bounds.primal} and the "
-                f"lower bound as {bounds.dual}. Scale the features, or change C={self.C!r}."
+                f"lower bound as {bounds.dual}. Scale the features, or change "
+                f"{shown_C(self, problem.C)}."
             )
             raise FitError(msg)
         if problem.constant.any():
@@ -273,6 +288,7 @@ class MultilabelClassifier(MultilabelPredictor):
         return {
             **model.fitted,
             **problem.columns,
+            "C_": problem.C,
             "constant_labels_": labels.names[problem.constant],
             "history_": monitor.history(),
             "certificate_": self._certificate(model),
@@ -282,7 +298,7 @@ class MultilabelClassifier(MultilabelPredictor):
     def _write(self, fitted: dict[str, Any], model: Model, problem: Problem) -> None:
         """Keep a model, and where a warm start begins: the only place that writes to an estimator."""
         self._replace_fitted(fitted, problem.labels)
-        self._last = WarmStart(problem.shape, self.C, model.state) if self.warm_start else None
+        self._last = WarmStart(problem.shape, problem.C, model.state) if self.warm_start else None
 
     def _last_fit(self, problem: Problem) -> WarmStart | None:
         """Where a warm start begins."""
@@ -360,6 +376,7 @@ class MultilabelClassifier(MultilabelPredictor):
 
         return {
             **super()._fitted_rules(),
+            "C_": number(0.0),
             "constant_labels_": constant,
             "certificate_": exactly(Certificate),
             "history_": exactly(History),

@@ -26,7 +26,7 @@ class Enumeration:
         Y = np.asarray(Y, dtype=float)
         n, K = Y.shape
         self.X = np.column_stack([X.astype(float), np.full(n, float(model.intercept_scaling))])
-        self.cost = model.C * (np.ones(n) if weight is None else weight)
+        self.cost = model.C_ * (np.ones(n) if weight is None else weight)
         known = ~np.isnan(Y)
         known[:, [np.unique(Y[known[:, k], k]).size < 2 for k in range(K)]] = False
         self.constant = ~known.any(axis=0)

@@ -41,8 +41,9 @@ class LinearM3L(M3L, LinearModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean squared length of
+        the rows, by their weights: 1 where rows have length 1.
     loss : {"hamming", "prior"}, default="hamming"
         ``"prior"`` asks for larger margins where a row agrees with the prior; R must then be diagonally dominant.
 
@@ -88,7 +89,7 @@ class LinearM3L(M3L, LinearModel):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         prior: Any = None,
         loss: str = "hamming",
@@ -126,7 +127,7 @@ class LinearM3L(M3L, LinearModel):
         found = _core.fit_linear_m3l(
             linear_problem(task, self._constant_feature()),
             self._limits(problem, monitor),
-            beta=self._start(last, problem.dtype),
+            beta=self._start(last, problem.C, problem.dtype),
             weights=None if last is None else self._nearby(task, self.coef_, self.intercept_),
             after_newton=last is not None and last.state["newton"],
             keep_beta=self.warm_start,
