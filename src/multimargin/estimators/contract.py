@@ -377,7 +377,7 @@ class MultilabelClassifier(MultilabelPredictor):
             warnings.warn(shortfall, ConvergenceWarning, stacklevel=3)
 
     def _shortfall(self, model: Model) -> str | None:
-        """Say how far a fit that did not converge is from its optimum, and what to do; None if it did, or was stopped."""
+        """Say how far a fit is from its optimum, and what to do; None if it converged, or was stopped."""
         certificate = self.certificate_
         if certificate.converged or model.status == Status.stopped:
             return None

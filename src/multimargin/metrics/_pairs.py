@@ -92,8 +92,8 @@ def read_scores(scores: Any, truth: LabelMatrix) -> NDArray[Any]:
     """Read scores for the cells of Y; float32 stays float32."""
     if sp.issparse(scores):
         msg = (
-            "scores must be a dense array; got a sparse one, where absent cells have no rank: only the metrics of the best "
-            "k labels take it. Use toarray()."
+            "scores must be a dense array; got a sparse one, where absent cells have no rank: only the metrics of the "
+            "best k labels take it. Use toarray()."
         )
         raise InputError(msg)
     try:
@@ -128,7 +128,9 @@ def read_best_scores(scores: Any, truth: LabelMatrix, k: int) -> NDArray[Any] | 
         raise InputError(msg)
     wanted = np.full(truth.n_samples, truth.n_labels)
     if truth.missing is not None:
-        place = truth.missing.indices + truth.n_labels * np.repeat(np.arange(truth.n_samples), np.diff(truth.missing.indptr))
+        place = truth.missing.indices + truth.n_labels * np.repeat(
+            np.arange(truth.n_samples), np.diff(truth.missing.indptr)
+        )
         cells = best.indices + truth.n_labels * np.repeat(np.arange(truth.n_samples), np.diff(best.indptr))
         known = ~np.isin(cells, place)
         offsets = np.concatenate([[0], np.cumsum(known)])[best.indptr]

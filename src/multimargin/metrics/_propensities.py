@@ -1,6 +1,6 @@
 """Precision of the best labels where rare ones count more: unbiased when labels are missing from Y by their rarity.
 
-These need the label counts of the training rows beside Y and scores, so that they are functions, and no part of reports.
+These need the label counts of the training rows beside Y and scores, and so are functions, and no part of reports.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _largest(gains: Floats, row: Any, present: Any, k: int) -> Floats:
     order = np.lexsort((-gains, row))
     rank = np.arange(len(row)) - np.repeat(np.cumsum(present) - present, present)
     first = rank < k
-    return np.bincount(row[order][first], weights=gains[order][first], minlength=len(present))
+    sums = np.bincount(row[order][first], weights=gains[order][first], minlength=len(present))
+    return np.asarray(sums, dtype=np.float64)
 
 
 def _checked(propensities: ArrayLike, truth: LabelMatrix) -> Floats:

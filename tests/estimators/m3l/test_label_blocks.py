@@ -1,4 +1,4 @@
-"""Labels in blocks within a limit of memory, and pruned weights: the model, its certificate, its predictions, its file."""
+"""Labels in blocks within a limit of memory, and pruned weights: model, certificate, predictions, file."""
 
 import warnings
 
@@ -20,7 +20,8 @@ PLAIN = {"random_state": 0, "tol": 1e-3}
 def problem(rng, n=120, d=60, n_labels=37, dtype=np.float32, scale=1.0):
     X = sp.random_array((n, d), density=0.15, rng=rng, format="csr", dtype=np.float64)
     W = rng.normal(size=(d, n_labels))
-    Y = (X @ W > np.quantile(X @ W, 0.8, axis=0)).astype(int)
+    scores = X @ W
+    Y = (scores > np.quantile(scores, 0.8, axis=0)).astype(int)
     return (scale * X).astype(dtype), sp.csr_array(Y)
 
 

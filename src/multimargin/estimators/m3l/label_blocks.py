@@ -4,8 +4,8 @@ Without a prior the problem is a sum of one problem per label. A block of labels
 there were no others, to the bits of a fit of these labels alone (blocks begin at multiples of the SIMD width, so that
 labels keep their neighbours), and its weights are pruned before the next one begins. Each block ends at a gap of at
 most tol times its own objective; objectives and lower bounds add up, and so the whole is within tol. The primal value
-is that of the weights as they are returned: the certifier computes it again for those that were pruned. Labels that time
-did not reach have weights 0, whose objective, the sum of their costs times margins, is added, and the lower bound 0.
+is that of the weights as they are returned: the certifier computes it again for those that were pruned. Labels that
+time did not reach have weights 0, whose objective, the sum of their costs times margins, is added, and the bound 0.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Pruning:
 
 @dataclass(frozen=True)
 class Found:
-    """A solution for some labels: weights of shape (n_labels, n_features + 1), intercepts last, by the native solver."""
+    """What the native solver found for some labels: weights of shape (n_labels, n_features + 1), intercepts last."""
 
     weights: NDArray[Any]
     primal: float
@@ -230,7 +230,7 @@ def _whole_lanes(labels: int) -> int:
 
 
 def _bytes_per_label(task: M3LTask) -> float:
-    """Memory to train a label: state, its centre and the weights, and dual variables; in double, should it need that."""
+    """Memory to train a label: state, its centre, weights and dual variables; in double, should it need that."""
     n, columns = task.problem.X.shape[0], task.problem.X.shape[1] + 1
     single = task.problem.dtype == np.float32
     row = 8 + (4 if single else 0) + 0.5
@@ -238,13 +238,13 @@ def _bytes_per_label(task: M3LTask) -> float:
         row += NEWTON_NUMBERS_A_CELL * 8
     if task.problem.costs.cells is not None or task.margins.cells is not None:
         row += 24
-    return 24.0 * columns + row * n
+    return float(24 * columns + row * n)
 
 
 def _bytes_at_rest(task: M3LTask) -> float:
     """Memory that does not grow with the block: what the certifier keeps of 32 labels on each thread, and the rows."""
     n, columns = task.problem.X.shape[0], task.problem.X.shape[1] + 1
-    return task.problem.n_jobs * 16.0 * 32 * columns + 32.0 * n + 16.0 * CELLS_AT_ONCE
+    return float(task.problem.n_jobs * 16 * 32 * columns + 32 * n + 16 * CELLS_AT_ONCE)
 
 
 def _objective_of_zero(task: M3LTask) -> NDArray[np.float64]:
@@ -320,7 +320,10 @@ class _Dense:
         if self._coef is None or self._coef.dtype != np.result_type(self._coef, weights):
             coef, intercept = np.zeros(self._shape, weights.dtype), np.zeros(self._shape[0], weights.dtype)
             if self._coef is not None:
-                coef[: block.start], intercept[: block.start] = self._coef[: block.start], self._intercept[: block.start]
+                coef[: block.start], intercept[: block.start] = (
+                    self._coef[: block.start],
+                    self._intercept[: block.start],
+                )
             self._coef, self._intercept = coef, intercept
         self._coef[block], self._intercept[block] = weights[:, :-1], weights[:, -1]
         return False
@@ -342,8 +345,8 @@ class _Pruned:
 
     @property
     def nbytes(self) -> float:
-        """Memory taken, and half as much for the arrays to be made one in the end."""
-        return 1.5 * sum(part.nbytes for parts in (self._data, self._indices) for part in parts)
+        """Memory taken, and as much again: arrays are made one in the end, and predictions take a copy of them."""
+        return 2.0 * sum(part.nbytes for parts in (self._data, self._indices) for part in parts)
 
     def take(self, block: slice, weights: NDArray[Any]) -> bool:
         """Set small weights to 0, in place, and keep the others; return whether there were small ones."""

@@ -86,8 +86,8 @@ class LinearM3L(M3L, LinearModel):
     weights are float64. Scores have the precision of the weights. Prediction takes a copy of the weights, and the same
     bits come out for any ``n_jobs`` and any division of the rows.
 
-    A block of labels within ``memory_limit`` is trained to the bits of a fit of these labels alone, and each ends at its
-    own gap of ``tol``: the sums of their bounds are within ``tol``, too.
+    A block of labels within ``memory_limit`` is trained to the bits of a fit of these labels alone, and each ends at a
+    gap of ``tol`` of its own: the sums of their bounds are within ``tol``, too.
 
     The authors' C is half of ours.
 
