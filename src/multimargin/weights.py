@@ -287,12 +287,12 @@ def _weights_of_classes(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.fl
 
 
 def _pairs(subject: str, given: Sequence[Any], labels: LabelMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    pairs = [_pair(subject, one, labels, column) for column, one in enumerate(given)]
+    names = labels.names.tolist()
+    pairs = [_pair(subject, one, labels, name) for name, one in zip(names, given, strict=True)]
     return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
 
-def _pair(subject: str, given: Any, labels: LabelMatrix, column: int) -> tuple[float, float]:
-    name = labels.names.tolist()[column]
+def _pair(subject: str, given: Any, labels: LabelMatrix, name: Any) -> tuple[float, float]:
     if not isinstance(given, Mapping):
         msg = f"{subject} of label {name!r} must be a mapping such as {{0: 1.0, 1: 5.0}}; got {given!r}."
         raise InputError(msg)

@@ -317,7 +317,7 @@ class _FoldModel:
         own, prefix = owner_of_C(self.model)
         parameters = own.get_params(deep=False)
         self.names = {name: f"{prefix}{name}" for name in parameters}
-        if "warm_start" in parameters:
+        if "warm_start" in parameters and parameters.get("memory_limit") is None:
             self.model.set_params(**{self.names["warm_start"]: True})
         if "callback" in parameters:
             theirs = parameters["callback"]

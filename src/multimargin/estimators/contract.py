@@ -29,7 +29,7 @@ from multimargin.estimators.cost_scale import C_CONSTRAINTS, cost_of_error, show
 from multimargin.estimators.inherited_texts import with_inherited_texts
 from multimargin.estimators.label_rates import DECIDED_ELSEWHERE, LabelRates, label_rates
 from multimargin.estimators.monitor import History, Monitor, Progress
-from multimargin.estimators.native_scores import NativeScores
+from multimargin.estimators.native_scores import NativeScores, linear_scorer
 from multimargin.estimators.predictor import MultilabelPredictor, largest_entry
 from multimargin.estimators.problem import Problem, native_cells
 from multimargin.estimators.threads import threads
@@ -389,17 +389,21 @@ class MultilabelClassifier(MultilabelPredictor):
         return Certificate.of(bounds.primal, bounds.dual, self.tol, bounds.oracle_exact)
 
     def _warn_unless_converged(self, model: Model) -> None:
+        shortfall = self._shortfall(model)
+        if shortfall is not None:
+            warnings.warn(shortfall, ConvergenceWarning, stacklevel=3)
+
+    def _shortfall(self, model: Model) -> str | None:
+        """Say how far a fit is from its optimum, and what to do; None if it converged, or was stopped."""
         certificate = self.certificate_
         if certificate.converged or model.status == Status.stopped:
-            return
+            return None
         limit = "time_limit" if model.status == Status.time_limit else "max_iter"
         advice = IMPRECISE if model.status == Status.imprecise else self._advice(limit)
-        warnings.warn(
+        return (
             f"{type(self).__name__} stopped after {model.passes} passes with relative duality gap "
             f"{certificate.relative_gap:.2e} > tol {self.tol:.2e} (objective {certificate.primal:.6g}, lower bound "
-            f"{certificate.dual:.6g}). {advice}",
-            ConvergenceWarning,
-            stacklevel=3,
+            f"{certificate.dual:.6g}). {advice}"
         )
 
     def _label_rates(self, fitted: dict[str, Any], problem: Problem) -> LabelRates | None:
@@ -436,18 +440,18 @@ class LinearModel(NativeScores, MultilabelClassifier):
 
     _rows_to_look_at: ClassVar[int] = 1000
 
-    coef_: NDArray[Any]
+    coef_: Any
     intercept_: NDArray[Any]
 
     def _fitted_rules(self) -> dict[str, Rule]:
         return {**super()._fitted_rules(), "coef_": array_of("labels features"), "intercept_": array_of("labels")}
 
     def _scorer(self) -> _core.Scorer:
-        dtype = np.result_type(self.coef_, self.intercept_)
-        return _core.linear_scorer(self.coef_.astype(dtype, copy=False), np.ascontiguousarray(self.intercept_, dtype))
+        return linear_scorer(self.coef_, self.intercept_)
 
     def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
-        fitted["coef_"][constant] = 0.0
+        if isinstance(fitted["coef_"], np.ndarray):  # sparse weights of labels left out of training are 0
+            fitted["coef_"][constant] = 0.0
         fitted["intercept_"][constant] = value[constant]
 
 
