@@ -36,18 +36,18 @@ namespace multimargin::m3l {
 
 // X with its columns multiplied by numbers that change from round to round.
 template <RowMatrix X>
-class ScaledRows {
+class RescaledRows {
   public:
     using T = typename X::value_type;
 
-    explicit ScaledRows(const X& x)
+    explicit RescaledRows(const X& x)
         : x_(x),
           offsets_(offsets_of(x)),
           values_(static_cast<std::size_t>(offsets_.back())),
           view_(view_of(x, offsets_.data(), values_.data())),
           squares_(static_cast<std::size_t>(x.rows())) {}
-    ScaledRows(const ScaledRows&) = delete;
-    ScaledRows& operator=(const ScaledRows&) = delete;
+    RescaledRows(const RescaledRows&) = delete;
+    RescaledRows& operator=(const RescaledRows&) = delete;
 
     const X& view() const { return view_; }
     const std::vector<T>& squares() const { return squares_; }
@@ -240,7 +240,7 @@ class Partition {
     double bias_;
     int threads_;
     LabelCells<T> cells_;
-    ScaledRows<X> scaled_;
+    RescaledRows<X> scaled_;
     std::vector<std::int32_t> order_;
     std::optional<PriorArrays> pure_;  // of a prior without diagonal, whose state is V F
     std::unique_ptr<PartAscent<T>> ascent_;
