@@ -2,7 +2,7 @@
 
 from .blas import one_blas_thread
 from .checks import check_kernel, largest_value
-from .diagonal import diagonal, mean_self_value
+from .diagonal import diagonal, mean_self_value, squared_lengths
 from .factor import gram_factor
 from .gram import BLOCK_BYTES, for_blocks, gram_matrix, gram_rows
 from .scorer import kernel_scorer
@@ -26,4 +26,5 @@ __all__ = [
     "mean_self_value",
     "one_blas_thread",
     "resolve_gamma",
+    "squared_lengths",
 ]

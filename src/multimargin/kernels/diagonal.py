@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .values import make_kernel, resolve_gamma, squared_norms
 
-__all__ = ["diagonal", "mean_self_value"]
+__all__ = ["diagonal", "mean_self_value", "squared_lengths"]
 
 BLOCK_ENTRIES = 2**16  # of X, in double precision at once
 BLOCK_ROWS = 64  # for functions, which know no diagonal
@@ -50,7 +50,8 @@ def mean_self_value(
     if weight is not None and (weight == weight[0]).all():
         weight = None if weight[0] > 0 else weight
     if kernel == "linear":
-        mean = _mean_squared_length(X, weight)
+        whole = float(X.shape[0]) if weight is None else float(weight.sum())
+        mean = squared_lengths(X, weight) / whole if whole > 0 else 1.0
     elif kernel == "precomputed" and X.shape[0] != X.shape[1]:
         return 1.0  # for the estimator to refuse
     else:
@@ -67,8 +68,8 @@ def _average(values: NDArray[np.float64], weight: NDArray[np.float64] | None) ->
     return float(weight @ values) / total if total > 0 else 1.0
 
 
-def _mean_squared_length(X: Any, weight: NDArray[np.float64] | None) -> float:
-    """Mean over the rows of x.x, in double precision, in one pass and without a copy of X."""
+def squared_lengths(X: Any, weight: NDArray[np.float64] | None = None) -> float:
+    """Sum over the rows of x.x times their weights, in double precision, in one pass and without a copy of X."""
     n = X.shape[0]
     if sp.issparse(X):
         X = sp.csr_array(X)  # shares the entries of a CSR matrix
@@ -86,5 +87,4 @@ def _mean_squared_length(X: Any, weight: NDArray[np.float64] | None) -> float:
             total += float(weight[start:stop] @ np.einsum("ij,ij->i", block, block))
         else:
             total += float(np.repeat(weight[start:stop], np.diff(rows[start : stop + 1])) @ (block * block))
-    whole = float(n) if weight is None else float(weight.sum())
-    return total / whole if whole > 0 else 1.0
+    return total
