@@ -266,7 +266,7 @@ def test_short_rows_are_those_of_the_proximal_problem(small, kind):
 def test_features_twice_and_too_large(small):
     """1 + Q has directions that rounding would make negative."""
     X, Y = small
-    model = quietly(CliqueClassifier(graph=None, max_iter=30), np.column_stack([X, X, 0 * X]) * 1e9, Y)
+    model = quietly(CliqueClassifier(C=1.0, graph=None, max_iter=30), np.column_stack([X, X, 0 * X]) * 1e9, Y)
     assert 0 < model.certificate_.dual <= model.certificate_.primal < np.inf
 
 
