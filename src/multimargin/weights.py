@@ -6,7 +6,7 @@ Where label frequencies differ between training and use, say which ones to expec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -276,8 +276,8 @@ def _weights_of_classes(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.fl
         positive, negative = labels.counts()
         total = positive + negative
         return total / (2.0 * np.maximum(negative, 1)), total / (2.0 * np.maximum(positive, 1))
-    weights: Sequence[Any] = [weight] * n_labels if isinstance(weight, Mapping) else list(weight)
-    if len(weights) != n_labels:
+    weights: Any = weight if isinstance(weight, Mapping) else list(weight)
+    if isinstance(weights, list) and len(weights) != n_labels:
         msg = (
             f"class_weight has {len(weights)} entries for {n_labels} labels. "
             "Give one mapping {0: ..., 1: ...} per label."
@@ -286,8 +286,12 @@ def _weights_of_classes(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.fl
     return _pairs("class_weight", weights, labels)
 
 
-def _pairs(subject: str, given: Sequence[Any], labels: LabelMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _pairs(subject: str, given: Any, labels: LabelMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Read a mapping for all labels, or one for each."""
     names = labels.names.tolist()
+    if isinstance(given, Mapping):
+        negative, positive = _pair(subject, given, labels, names[0])
+        return np.full(len(names), negative), np.full(len(names), positive)
     pairs = [_pair(subject, one, labels, name) for name, one in zip(names, given, strict=True)]
     return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
@@ -360,13 +364,12 @@ def unit_margins(n_labels: int) -> CellMargins:
 def cell_margins(labels: LabelMatrix, margin: Any) -> CellMargins:
     """Read ``margin=``: a number, one per label, a mapping from classes for all or for each label, or one per cell."""
     n, n_labels = labels.n_samples, labels.n_labels
-    if isinstance(margin, Mapping):
-        margin = [margin] * n_labels
-    if isinstance(margin, list | tuple) and any(isinstance(m, Mapping) for m in margin):
-        if len(margin) != n_labels:
-            msg = f"margin has {len(margin)} entries for {n_labels} labels. Give one number or mapping per label."
-            raise InputError(msg)
-        each = [m if isinstance(m, Mapping) else {0: m, 1: m} for m in margin]
+    listed = isinstance(margin, list | tuple) and any(isinstance(m, Mapping) for m in margin)
+    if listed and len(margin) != n_labels:
+        msg = f"margin has {len(margin)} entries for {n_labels} labels. Give one number or mapping per label."
+        raise InputError(msg)
+    if listed or isinstance(margin, Mapping):
+        each = [m if isinstance(m, Mapping) else {0: m, 1: m} for m in margin] if listed else margin
         negative, positive = _pairs("margin", each, labels)
         _check_margins(np.concatenate([negative, positive]))
         return CellMargins(positive, negative)
