@@ -14,7 +14,7 @@ from multimargin.errors import InputError
 from multimargin.estimators.m3l import label_blocks
 from multimargin.inspection import explain, top_features
 
-PLAIN = {"random_state": 0, "tol": 1e-3}
+PLAIN = {"C": 1.0, "random_state": 0, "tol": 1e-3}
 
 
 def problem(rng, n=120, d=60, n_labels=37, dtype=np.float32, scale=1.0):
