@@ -7,9 +7,8 @@ except ImportError as error:
     msg = f'multimargin.dask needs dask and distributed ({error.name} is missing): pip install "multimargin[dask]"'
     raise ImportError(msg, name=error.name) from error
 
-from multimargin.dask._collections import PartFiles
 from multimargin.dask._estimators import DaskLinearM3L
 
-__all__ = ["DaskLinearM3L", "PartFiles"]
+__all__ = ["DaskLinearM3L"]
 
 del dask

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,12 @@ import dask
 from dask.delayed import Delayed
 from distributed import Future
 
-from multimargin import datasets
-from multimargin.datasets.formats import format_of
+from multimargin.datasets import PartFiles
 from multimargin.errors import InputError
+from multimargin.estimators.m3l.parts import Block
+from multimargin.fleets import _file_source
 
-__all__ = ["Block", "PartFiles", "is_array", "is_frame", "is_parts", "read_blocks"]
+__all__ = ["RemoteBlock", "is_array", "is_frame", "is_parts", "read_blocks"]
 
 FORMS = (
     "X and Y may be dask arrays with chunks of rows, dask DataFrames, lists of delayed or futures, a list of delayed "
@@ -24,54 +25,7 @@ FORMS = (
 
 
 @dataclass(frozen=True)
-class PartFiles:
-    """A folder of files, each of which holds some of the rows; workers read them.
-
-    Parameters
-    ----------
-    folder : path
-        Where the files are, as the workers see it.
-    pattern : str, default="*"
-        Which files belong to the set; they are taken in the order of their names.
-    options : dict, default={}
-        What :func:`multimargin.datasets.read` is given with every file. LIBSVM files need ``n_features``, ``n_labels``,
-        ``zero_based`` and ``labels_zero_based``, which a part alone does not tell; ``dtype="float32"`` halves the
-        memory.
-
-    Examples
-    --------
-    >>> from multimargin.dask import PartFiles
-    >>> PartFiles("rows", "*.npz", {"dtype": "float32"})
-    PartFiles(folder='rows', pattern='*.npz', options={'dtype': 'float32'})
-    """
-
-    folder: Any
-    pattern: str = "*"
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def paths(self) -> list[Path]:
-        """Return the files, as this process sees them."""
-        folder = Path(self.folder)
-        if not folder.is_dir():
-            msg = f"The folder of part files must exist here and on the workers; there is no folder {folder}."
-            raise InputError(msg)
-        found = sorted(path for path in folder.glob(self.pattern) if path.is_file() and not path.name.startswith("."))
-        if not found:
-            msg = f"There is no part file {self.pattern!r} in {folder}. Give the folder of the files, or their pattern."
-            raise InputError(msg)
-        wanted = ["n_features", "n_labels", "zero_based", "labels_zero_based"]
-        absent = [name for name in wanted if name not in self.options]
-        if format_of(found[0], self.options.get("format")) == "libsvm" and absent:
-            msg = (
-                "A part of LIBSVM rows does not tell how many features and labels all parts have, nor whether they are "
-                f"counted from 0: give {', '.join(absent)} in the options of PartFiles(folder, pattern, options)."
-            )
-            raise InputError(msg)
-        return found
-
-
-@dataclass(frozen=True)
-class Block:
+class RemoteBlock:
     """Some of the rows, still to be computed.
 
     Attributes
@@ -79,14 +33,14 @@ class Block:
     name : str
         What errors call it.
     value : Delayed
-        Of a tuple of features, labels and weights or None.
+        Of a :class:`~multimargin.estimators.m3l.parts.Block`.
     """
 
     name: str
     value: Delayed
 
 
-def read_blocks(X: Any, y: Any, sample_weight: Any) -> list[Block]:
+def read_blocks(X: Any, y: Any, sample_weight: Any) -> list[RemoteBlock]:
     """Return the blocks of training data in any form; nothing is computed."""
     if isinstance(X, str | Path):
         X = PartFiles(X)
@@ -123,7 +77,7 @@ def is_parts(X: Any) -> bool:
     return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(part, Delayed | Future) for part in X)
 
 
-def _collections(X: Any, y: Any, sample_weight: Any) -> list[Block]:
+def _collections(X: Any, y: Any, sample_weight: Any) -> list[RemoteBlock]:
     if y is None:
         msg = f"requires y to be passed, but the target y is None: Y holds the labels. {FORMS}."
         raise InputError(msg)
@@ -176,43 +130,42 @@ def _blocks_of(collection: Any, subject: str) -> list[Any]:
     return list(delayed.ravel() if hasattr(delayed, "ravel") else delayed)
 
 
-def _lists(X: list[Any], y: Any, sample_weight: Any) -> list[Block]:
+def _lists(X: list[Any], y: Any, sample_weight: Any) -> list[RemoteBlock]:
     weights = None if sample_weight is None else _like(X, sample_weight, "sample_weight", len(X))
-    if y is None:
-        return [
-            Block(f"block {k}", dask.delayed(_pair)(pair, None if weights is None else weights[k], f"block {k}"))
-            for k, pair in enumerate(X)
-        ]
-    return _put_together(X, _like(X, y, "Y", len(X)), weights)
+    if y is not None:
+        return _put_together(X, _like(X, y, "Y", len(X)), weights)
+    given = weights if weights is not None else [None] * len(X)
+    named = [(f"block {k}", part, weight) for k, (part, weight) in enumerate(zip(X, given, strict=True))]
+    return [RemoteBlock(name, dask.delayed(_of_pair)(pair, weight, name)) for name, pair, weight in named]
 
 
-def _put_together(parts: Sequence[Any], labels: Sequence[Any], weights: Sequence[Any] | None) -> list[Block]:
+def _put_together(parts: Sequence[Any], labels: Sequence[Any], weights: Sequence[Any] | None) -> list[RemoteBlock]:
     triples = zip(parts, labels, weights if weights is not None else [None] * len(parts), strict=True)
-    return [Block(f"block {k}", dask.delayed(_triple)(*triple)) for k, triple in enumerate(triples)]
+    return [
+        RemoteBlock(f"block {k}", dask.delayed(_of_parts)(*triple, f"block {k}")) for k, triple in enumerate(triples)
+    ]
 
 
-def _triple(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
-    return X, y, weight
+def _of_parts(X: Any, y: Any, weight: Any, name: str) -> Block:
+    return Block(X, y, weight, name)
 
 
-def _pair(pair: Any, weight: Any, name: str) -> tuple[Any, Any, Any]:
-    if not isinstance(pair, Iterable) or len(tuple(pair)) != 2:
+def _of_pair(pair: Any, weight: Any, name: str) -> Block:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
         msg = f"Without y, every part must be a pair (X, Y); {name} is a {type(pair).__name__}. Give y as a list, too."
         raise InputError(msg)
-    X, y = pair
-    return X, y, weight
+    return Block(pair[0], pair[1], weight, name)
 
 
-def _files(files: PartFiles, y: Any, sample_weight: Any) -> list[Block]:
+def _files(files: PartFiles, y: Any, sample_weight: Any) -> list[RemoteBlock]:
     if y is not None or sample_weight is not None:
-        msg = "Part files hold their labels, and no weights: y and sample_weight must be None. Give lists of delayed."
+        msg = "Part files hold their labels, and npz files their weights: y and sample_weight must be None."
         raise InputError(msg)
-    read = dask.delayed(_read_file, pure=False)
-    return [Block(f"file {path.name}", read(str(path), files.options)) for path in files.paths()]
+    read = dask.delayed(_of_file, pure=False)
+    return [RemoteBlock(f"file {path.name}", read(files, k)) for k, path in enumerate(files.paths)]
 
 
-def _read_file(path: str, options: dict[str, Any]) -> tuple[Any, Any, Any]:
-    from multimargin.labels import read_labels
-
-    found = datasets.read(path, **options)
-    return found.X, read_labels(found.Y, names=found.label_names), None
+def _of_file(files: PartFiles, k: int) -> Block:
+    source = _file_source(files, k)
+    assert callable(source)
+    return source()

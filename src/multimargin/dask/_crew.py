@@ -19,10 +19,22 @@ from typing import Any, Self
 from distributed import Client, Future, KilledWorker, wait
 from distributed.comm import CommClosedError
 
-from multimargin.dask._collections import Block
-from multimargin.dask._facts import BlockFacts, Facts, block_facts
-from multimargin.dask._worker import LOST, PLUGIN, PartsPlugin, Slice, call_part, forget, load_part, stop
+from multimargin.dask._collections import RemoteBlock
+from multimargin.dask._facts import block_facts
+from multimargin.dask._worker import (
+    LOST,
+    PLUGIN,
+    PartsPlugin,
+    Slice,
+    call_part,
+    forget,
+    forget_part,
+    forget_rows,
+    load_part,
+    stop,
+)
 from multimargin.errors import FitError, InputError
+from multimargin.estimators.m3l.parts import BlockFacts, Plan
 
 __all__ = ["Crew", "Load", "facts_of_blocks"]
 
@@ -48,8 +60,8 @@ class Load:
 class Crew:
     """The parts of one fit on the workers of a cluster; a context manager that leaves the cluster clean."""
 
-    def __init__(self, client: Client, blocks: Sequence[Block], facts: Facts, need: str) -> None:
-        self.client, self.blocks, self.facts, self.need = client, blocks, facts, need
+    def __init__(self, client: Client, blocks: Sequence[RemoteBlock], plan: Plan, need: str) -> None:
+        self.client, self.blocks, self.plan_of_all, self.need = client, blocks, plan, need
         self.fit = uuid.uuid4().hex
         self.loads: list[Load] = []
         self.homes: list[str | None] = []
@@ -58,6 +70,7 @@ class Crew:
         self.told: list[Any] = []
         self._computed: dict[int, Future] = {}
         self._asked: set[Future] = set()
+        self._slow: set[str] = set()
         self._watch = Watch(client, need)
 
     def __enter__(self) -> Self:
@@ -65,7 +78,7 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.client.cancel([*self._asked, *self._computed.values()], force=True)
+        self._cancel([*self._asked, *self._computed.values()])
         self._asked.clear()
         self._computed.clear()
         self._tell_workers(forget)
@@ -93,8 +106,10 @@ class Crew:
                 fresh.append(part)
             for part in lost:
                 self._check_blocks(part)
-            self._lose(lost)
-        self._computed.clear()  # from now on the rows are in the parts
+            self.lose(lost)
+        if fresh:
+            self._computed.clear()  # from now on the rows are in the parts
+            self._tell_workers(forget_rows)
         return sorted(set(fresh))
 
     def call(
@@ -106,12 +121,90 @@ class Crew:
         """Call a function on the state of parts; return the answers, and the parts that are lost."""
         asked = {part: self.ask(function, part, *given) for part, given in arguments.items()}
         answers, lost = self._answers(asked, on_poll)
-        self._lose(lost)
+        self.lose(lost)
         return answers, lost
 
     def ask(self, function: Callable[..., Any], part: int, *arguments: Any) -> Future:
         """Begin a call on the state of a part; the arguments may be futures."""
         return self._submit(self.homes[part], call_part, self.fit, part, self.lives[part], function, *arguments)
+
+    def send(self, values: Any, part: int) -> Future | None:
+        """Put values on the worker of a part; None if it is gone."""
+        try:
+            (future,) = self.client.scatter([values], workers=[self.homes[part]], hash=False)
+        except GONE:
+            return None
+        self._asked.add(future)
+        return future
+
+    def finish(self, asked: Mapping[int, Future], straggler_factor: float | None = None) -> set[int]:
+        """Wait until tasks have ended, without bringing what they return; return the parts that are lost.
+
+        A part that takes many times as long as the median is lost, too, and its worker gets no other one.
+        """
+        began, ended, lost = monotonic(), [], set()
+        pending = dict(asked)
+        while pending:
+            first_done(pending.values(), all_of_them=straggler_factor is None)
+            for part in [part for part, future in pending.items() if future.status != "pending"]:
+                future = pending.pop(part)
+                ended.append(monotonic() - began)
+                if future.status != "finished" and self._answer(future, part) == LOST:
+                    lost.add(part)
+            lost.update(self._orphans(pending))
+            if straggler_factor is not None and len(ended) > len(asked) / 2:
+                limit = max(straggler_factor * sorted(ended)[len(asked) // 2], LOOK)
+                if monotonic() - began > limit and len(pending) < len(asked) / 2:
+                    self._slow.update(home for part in pending if (home := self.homes[part]) is not None)
+                    lost.update(pending)
+            for part in lost & pending.keys():
+                pending.pop(part)
+        return lost
+
+    def on_home(self, part: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function on the worker of a part, with futures of any parts; None if a worker is gone."""
+        future = self._submit(self.homes[part], function, *arguments)
+        answers, _ = self._answers({part: future}, None, range(len(self.homes)))
+        return answers.get(part)
+
+    def gone(self) -> set[int]:
+        """Parts whose worker is gone."""
+        self._watch.look_again()
+        return set(self._orphans(dict.fromkeys(range(len(self.homes)))))
+
+    def drop(self, futures: Iterable[Future]) -> None:
+        """Let go of futures; those that have not ended are taken back."""
+        futures = list(futures)
+        self._asked.difference_update(futures)
+        running = [future for future in futures if future.status == "pending"]
+        if running:
+            self._cancel(running)
+
+    def moves(self) -> list[tuple[int, str]]:
+        """Return parts that should move, and where to: from workers with several to workers with none."""
+        free = [worker for worker in self._watch.workers() if worker not in self.homes and worker not in self._slow]
+        moves: list[tuple[int, str]] = []
+        for worker in free:
+            homes = [home for part, home in enumerate(self.homes) if part not in dict(moves)]
+            crowded = max(set(homes), key=lambda home: (homes.count(home), str(home)), default=None)
+            if crowded is None or homes.count(crowded) < 2:
+                break
+            moves.append((max(part for part, home in enumerate(self.homes) if home == crowded), worker))
+        return moves
+
+    def move(self, part: int, home: str, load: Load) -> None:
+        """Load a part on another worker; if that fails, it has no home."""
+        old, life = self.homes[part], self.lives[part]
+        usual, self.loads[part] = self.loads[part], load
+        self.homes[part], self.lives[part] = home, life + 1
+        _, lost = self._answers({part: self._ask_to_load(part)}, None)
+        self.loads[part] = usual
+        self._computed.clear()
+        self._tell_workers(forget_rows)
+        self.drop([self._submit(old, forget_part, self.fit, part, life)] if old in self._watch.workers() else [])
+        if lost:
+            self.lose(lost)
+            self.load()
 
     def stop(self) -> None:
         """Ask what runs on the workers to end after its current pass."""
@@ -140,14 +233,15 @@ class Crew:
             self.lives[part],
             load.slices,
             blocks,
-            self.facts,
+            self.plan_of_all,
             load.make,
         )
 
     def _answers(
-        self, asked: Mapping[int, Future], on_poll: Callable[[], None] | None
+        self, asked: Mapping[int, Future], on_poll: Callable[[], None] | None, also: Iterable[int] = ()
     ) -> tuple[dict[int, Any], set[int]]:
-        """Wait for answers; parts whose home is gone are lost."""
+        """Wait for answers; parts whose home is gone are lost, and all if that of one of the others is."""
+        also = list(also)
         answers: dict[int, Any] = {}
         lost: set[int] = set()
         pending = dict(asked)
@@ -161,13 +255,12 @@ class Crew:
                         answers[part] = answer
                 if on_poll is not None:
                     on_poll()
-                for part in self._orphans(pending):
-                    pending.pop(part).cancel(force=True)
+                orphans = pending if self._orphans(dict.fromkeys(also)) else self._orphans(pending)
+                for part in list(orphans):
+                    del pending[part]
                     lost.add(part)
         finally:
-            for future in asked.values():
-                self._asked.discard(future)
-                future.cancel(force=True)
+            self.drop(asked.values())
         return answers, lost
 
     def _done(self, pending: Mapping[int, Future]) -> list[int]:
@@ -195,7 +288,7 @@ class Crew:
     def _homeless(self) -> list[int]:
         return [part for part, home in enumerate(self.homes) if home is None]
 
-    def _lose(self, parts: Iterable[int]) -> None:
+    def lose(self, parts: Iterable[int]) -> None:
         for part in parts:
             self.homes[part] = None
             self.losses[part] += 1
@@ -208,6 +301,7 @@ class Crew:
 
     def _find_homes(self, parts: Iterable[int]) -> None:
         workers = self._watch.some_workers()
+        workers = [worker for worker in workers if worker not in self._slow] or workers
         taken = dict.fromkeys(workers, 0)
         for home in self.homes:
             if home in taken:
@@ -235,6 +329,10 @@ class Crew:
                     "as delayed readers of files, or fit again."
                 )
                 raise InputError(msg)
+
+    def _cancel(self, futures: list[Future]) -> None:
+        with suppress(*GONE):
+            self.client.cancel(futures, force=True)
 
     def _tell_workers(self, function: Callable[..., None]) -> None:
         with suppress(OSError, TimeoutError):  # no scheduler, no workers: their state went with them
@@ -264,11 +362,15 @@ class Watch:
                 raise FitError(msg)
         return list(self._known)
 
+    def look_again(self) -> None:
+        """Ask the scheduler the next time."""
+        self._looked = -LOOK
+
     def some_workers(self) -> list[str]:
         """Addresses of the workers, in the order of their names; waits for one if there is none."""
         since = monotonic()
         while True:
-            self._looked = -LOOK
+            self.look_again()
             if self.workers():
                 names = {address: str(info.get("name", address)) for address, info in self._known.items()}
                 return sorted(self._known, key=lambda address: (len(names[address]), names[address]))
@@ -287,30 +389,32 @@ def worker_infos(client: Client) -> dict[str, Any]:
         if client.status != "running":
             msg = f"the client is {client.status}"
             raise OSError(msg)
-        found: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+        # Not client.scheduler_info, whose answer a clock of the client may replace by one without workers.
+        told = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=PATIENCE)
     except (OSError, TimeoutError) as error:
         msg = f"The scheduler of the cluster does not answer: {error}. Start a cluster and fit again."
         raise FitError(msg) from error
-    return found
+    workers: dict[str, Any] = told["workers"]
+    return workers
 
 
-def first_done(futures: Iterable[Future]) -> set[Future]:
-    """Wait a moment; return the futures that have ended, however."""
+def first_done(futures: Iterable[Future], *, all_of_them: bool = False) -> set[Future]:
+    """Wait a moment for one future, or all; return those that have ended, however."""
     futures = list(futures)
     with suppress(*GONE):  # whatever it is, the state of the futures tells
-        wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
+        wait(futures, timeout=POLL, return_when="ALL_COMPLETED" if all_of_them else "FIRST_COMPLETED")
     return {future for future in futures if future.status != "pending"}
 
 
-def facts_of_blocks(client: Client, blocks: Sequence[Block]) -> tuple[list[BlockFacts], dict[int, Future]]:
+def facts_of_blocks(
+    client: Client, blocks: Sequence[RemoteBlock]
+) -> tuple[list[tuple[BlockFacts, bool]], dict[int, Future]]:
     """Compute the blocks on the workers; return what they tell of themselves, and the blocks."""
     need = "It was counting the rows of the blocks; smaller blocks need less memory."
     watch = Watch(client, need)
     watch.some_workers()
     computed = dict(enumerate(client.compute([block.value for block in blocks])))
-    told = [
-        client.submit(block_facts, computed[k], block.name, pure=False, retries=0) for k, block in enumerate(blocks)
-    ]
+    told = [client.submit(block_facts, computed[k], pure=False, retries=0) for k in range(len(blocks))]
     pending = set(told)
     try:
         while pending:

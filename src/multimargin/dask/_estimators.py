@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,16 +17,18 @@ from multimargin.dask._collections import is_array, is_frame, is_parts, read_blo
 from multimargin.dask._crew import Crew, facts_of_blocks, worker_infos
 from multimargin.dask._facts import Facts, agreed
 from multimargin.dask._layout import Layout, Machines, planned
+from multimargin.dask._monitor import ForecastMonitor
 from multimargin.dask._predictions import by_block, sets_by_block
+from multimargin.dask._rounds import fit_in_rounds
 from multimargin.dask._whole_rows import fit_whole_rows
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
-from multimargin.estimators.contract import Interval, Monitor, Problem, StrOptions, WarmStart, warn_constant
-from multimargin.priors import check_prior
+from multimargin.estimators.contract import Interval, StrOptions, WarmStart, warn_constant
+from multimargin.weights import CellCosts
 
 __all__ = ["DaskLinearM3L"]
 
-OWN = ("client", "layout", "local_passes", "checkpoint", "straggler_factor", "elastic")
+OWN = ("client", "layout", "local_passes", "straggler_factor", "elastic")
 """Parameters that LinearM3L does not have."""
 
 
@@ -67,13 +68,13 @@ class DaskLinearM3L(LinearM3L):
         allows, for every further one costs rounds, and divides the labels among the workers that are left.
     local_passes : "auto" or int, default="auto"
         Passes over its rows that a part makes in a round.
-    checkpoint : path, optional
-        Folder in which parts keep their dual variables, every ten rounds, so that a lost part goes on from there.
     straggler_factor : float, optional
-        A round closes without the last parts once this many times the median time of the others has passed. None waits
-        for all, and the same bits come out of the same parts.
-    elastic : bool, default=False
-        Whether parts move to workers that join while training runs.
+        A part that takes this many times as long in a round as the median is given to another worker, where it begins
+        again. None waits for all, and the same bits come out of the same parts; a worker that does not answer at all
+        is given up by Dask itself, after ``distributed.scheduler.worker-ttl``.
+    elastic : bool, default=True
+        Whether parts move, with their dual variables, from workers that have several to workers that join while
+        training runs.
 
     Attributes
     ----------
@@ -111,7 +112,6 @@ class DaskLinearM3L(LinearM3L):
         "client": [Client, None],
         "layout": [StrOptions({"auto"}), tuple, list],
         "local_passes": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "checkpoint": [str, Path, None],
         "straggler_factor": [Interval(Real, 1, None, closed="neither"), None],
         "elastic": ["boolean"],
     }
@@ -137,9 +137,8 @@ class DaskLinearM3L(LinearM3L):
         client: Client | None = None,
         layout: Any = "auto",
         local_passes: Any = "auto",
-        checkpoint: Any = None,
         straggler_factor: float | None = None,
-        elastic: bool = False,
+        elastic: bool = True,
     ):
         super().__init__(
             C,
@@ -161,7 +160,6 @@ class DaskLinearM3L(LinearM3L):
         self.client = client
         self.layout = layout
         self.local_passes = local_passes
-        self.checkpoint = checkpoint
         self.straggler_factor = straggler_factor
         self.elastic = elastic
 
@@ -202,32 +200,30 @@ class DaskLinearM3L(LinearM3L):
         self._validate_params()
         self._check_layout()
         client = self.client_
-        monitor = Monitor(self.callback, int(self.verbose), type(self).__name__)
+        monitor = ForecastMonitor(self.callback, int(self.verbose), type(self).__name__, tol=self.tol)
         blocks = read_blocks(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         found, computed = facts_of_blocks(client, blocks)
-        facts = agreed(found, [block.name for block in blocks])
+        facts = agreed(self, found)
         layout = self._planned(facts, Machines.of(worker_infos(client)))
         last = self._last_of(facts)
-        with Crew(client, blocks, facts, f"The fit needs {layout.memory} bytes on a worker.") as crew:
+        with Crew(client, blocks, facts.plan, f"The fit needs {layout.memory} bytes on a worker.") as crew:
             crew.hold(computed)
             del computed
-            told, model = fit_whole_rows(crew, self._worker_model(last), layout, seed, last, monitor)
-        shape = (facts.n_rows, facts.n_features)
-        problem = Problem(
-            X=RemoteRows(shape, told.dtype),
-            labels=facts.labels,
-            costs=None,  # type: ignore[arg-type]
-            constant=told.constant,
-            prior=told.prior,
-            n_jobs=1,
-            seed=seed,
-            columns=facts.columns,
-        )
+            if layout.rows == 1:
+                told, model = fit_whole_rows(crew, facts, self._worker_model(last), layout, seed, last, monitor)
+            else:
+                told, model = fit_in_rounds(crew, facts, self, layout, seed, last, monitor)
+        plan = facts.plan
+        costs = CellCosts(np.empty(0), plan.positive, plan.negative, None)
+        rows = RemoteRows((facts.n_rows, plan.n_features), told.dtype)
+        problem = replace(plan.problem(rows, plan.labels, costs), constant=told.constant, prior=told.prior, seed=seed)
         if problem.constant.any():
             warn_constant(problem.labels, problem.constant)
         fitted = self._attributes(problem, model, monitor) | {"layout_": (layout.rows, layout.labels)}
         self._write(fitted, model, problem)
+        if self._last is not None:
+            self._last = replace(self._last, shape=(facts.n_rows, facts.n_labels))
         self._warn_unless_converged(model)
         return self
 
@@ -334,16 +330,13 @@ class DaskLinearM3L(LinearM3L):
             raise InputError(msg)
 
     def _planned(self, facts: Facts, machines: Machines) -> Layout:
-        recipe = callable(self.prior) or isinstance(self.prior, str)
-        if self.prior is not None and not recipe:
-            check_prior(self.prior, facts.labels.names)  # before rows are moved
         layout = planned(self.layout, facts, self.prior is not None, machines)
         if self.verbose:
             sys.stderr.write(f"{type(self).__name__}: {layout.told()}\n")
         return layout
 
     def _last_of(self, facts: Facts) -> WarmStart | None:
-        problem: Any = RemoteRows((facts.n_rows, facts.n_labels), facts.dtype)
+        problem: Any = RemoteRows((facts.n_rows, facts.n_labels), facts.plan.dtype)
         return self._last_fit(problem)
 
 

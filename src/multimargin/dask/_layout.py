@@ -69,11 +69,11 @@ class Layout:
 
 def memory_needed(facts: Facts, rows: int, labels: int) -> int:
     """Bytes a worker needs for one cell of the grid, the blocks from which its rows are put together included."""
-    item = facts.dtype.itemsize
+    item = facts.plan.dtype.itemsize
     share, columns = -(-facts.n_rows // rows), -(-facts.n_labels // labels)
     X = -(-facts.n_bytes // rows)
     cells = item * share * columns * (1 if rows == 1 else 2)  # dual variables, and in rounds their pending change
-    state = (3 if rows == 1 else 4) * item * (facts.n_features + 1) * columns
+    state = (3 if rows == 1 else 4) * item * (facts.plan.n_features + 1) * columns
     return int(2 * X + cells + state + (8 * share * facts.n_labels if facts.weights_of_cells else 0))
 
 

@@ -18,12 +18,14 @@ from distributed import get_worker
 from numpy.typing import NDArray
 
 from multimargin.dask._crew import Crew, Load
+from multimargin.dask._facts import Facts
 from multimargin.dask._layout import Layout, label_blocks, row_parts
-from multimargin.dask._worker import Rows, plugin
+from multimargin.dask._worker import plugin
 from multimargin.estimators import LinearM3L, Progress
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
 from multimargin.estimators.m3l.base import M3LTask
+from multimargin.estimators.m3l.parts import Block
 from multimargin.labels import LabelMatrix
 from multimargin.weights import CellCosts, CellMargins
 
@@ -52,10 +54,9 @@ class WholeRows:
 
 
 def fit_whole_rows(
-    crew: Crew, model: LinearM3L, layout: Layout, seed: int, last: WarmStart | None, monitor: Monitor
+    crew: Crew, facts: Facts, model: LinearM3L, layout: Layout, seed: int, last: WarmStart | None, monitor: Monitor
 ) -> tuple[Told, Model]:
     """Train every block of labels on one of the workers."""
-    facts = crew.facts
     blocks = label_blocks(facts.n_labels, layout.labels)
     (slices,) = row_parts(facts.rows, 1)
     crew.plan([Load(slices, partial(make_block, model, block, seed, last)) for block in blocks])
@@ -94,12 +95,12 @@ def put_together(models: list[Model]) -> Model:
 
 
 def make_block(
-    model: LinearM3L, columns: slice, seed: int, last: WarmStart | None, rows: Rows
+    model: LinearM3L, columns: slice, seed: int, last: WarmStart | None, rows: Block
 ) -> tuple[WholeRows, Told]:
     """Make the problem of a block of labels; runs on a worker."""
     if model.n_jobs is None:
         model.n_jobs = get_worker().state.nthreads
-    problem = replace(model._problem(rows.X, rows.labels, rows.weight), seed=seed)
+    problem = replace(model._problem(rows.X, rows.y, rows.sample_weight), seed=seed)
     task = of_labels(model._prepare(problem), columns)
     start = None
     if last is not None:

@@ -20,10 +20,22 @@ import scipy.sparse as sp
 from distributed import WorkerPlugin, get_worker
 from tornado.ioloop import PeriodicCallback
 
-from multimargin.dask._facts import Facts, block_labels, block_rows
+from multimargin.estimators.m3l.parts import Block, Plan, _aligned, _widened, read_block
 from multimargin.labels import LabelMatrix
 
-__all__ = ["LOST", "PLUGIN", "PartsPlugin", "Rows", "Slice", "call_part", "forget", "load_part", "plugin", "stop"]
+__all__ = [
+    "LOST",
+    "PLUGIN",
+    "PartsPlugin",
+    "Slice",
+    "call_part",
+    "forget",
+    "forget_part",
+    "forget_rows",
+    "load_part",
+    "plugin",
+    "stop",
+]
 
 PLUGIN = "multimargin-parts"
 LEASE = 600.0
@@ -41,21 +53,12 @@ class Slice:
     stop: int
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a part, put together: features, labels and weights."""
-
-    X: Any
-    labels: LabelMatrix
-    weight: Any
-
-
 @dataclass
 class FitState:
     """What a worker holds for one fit."""
 
-    rows: dict[tuple[Slice, ...], Rows] = field(default_factory=dict)
-    parts: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    rows: dict[tuple[Slice, ...], Block] = field(default_factory=dict)
+    parts: dict[int, tuple[int, Any, threading.Lock]] = field(default_factory=dict)
     stopped: bool = False
     used: float = field(default_factory=monotonic)
     running: int = 0
@@ -107,14 +110,17 @@ class PartsPlugin(WorkerPlugin):
         return state is None or state.stopped
 
     def stop(self, fit: str) -> None:
-        """Ask what runs for a fit to end."""
+        """Ask what runs for a fit to end after its current pass."""
         if fit in self.fits:
             self.fits[fit].stopped = True
 
     def forget(self, fit: str) -> None:
-        """Drop the state of a fit; tasks of it that come late find nothing."""
+        """Drop the state of a fit, and end what runs for it; tasks of it that come late find nothing."""
         self.over.append(fit)
-        self.fits.pop(fit, None)
+        state = self.fits.pop(fit, None)
+        for _, made, _ in [] if state is None else list(state.parts.values()):
+            if hasattr(made, "stop"):
+                made.stop()
 
 
 def plugin(worker: Any = None) -> PartsPlugin:
@@ -124,15 +130,15 @@ def plugin(worker: Any = None) -> PartsPlugin:
 
 
 def load_part(
-    fit: str, part: int, life: int, slices: tuple[Slice, ...], blocks: list[Any], facts: Facts, make: Callable[..., Any]
+    fit: str, part: int, life: int, slices: tuple[Slice, ...], blocks: list[Any], plan: Plan, make: Callable[..., Any]
 ) -> Any:
     """Put together the rows of a part and make its state; return what the state tells of itself."""
     with plugin().using(fit) as state, state.lock:
         state.parts.pop(part, None)
         if slices not in state.rows:
-            state.rows[slices] = stacked(slices, blocks, facts)
+            state.rows[slices] = stacked(slices, blocks, plan)
         made, told = make(state.rows[slices])
-        state.parts[part] = (life, made)
+        state.parts[part] = (life, made, threading.Lock())
         return told
 
 
@@ -142,34 +148,32 @@ def call_part(fit: str, part: int, life: int, function: Callable[..., Any], *arg
         found = state.parts.get(part)
         if found is None or found[0] != life:
             return LOST
-        return function(found[1], *arguments)
+        with found[2]:  # a task that was taken back may still run
+            return function(found[1], *arguments)
 
 
-def stacked(slices: tuple[Slice, ...], blocks: list[Any], facts: Facts) -> Rows:
-    """Rows of some blocks, one after another; ``blocks`` are those of the slices."""
+def stacked(slices: tuple[Slice, ...], blocks: list[Block], plan: Plan) -> Block:
+    """Rows of some blocks, checked, one after another; ``blocks`` are those of the slices."""
     X, positives, missing = [], [], []
     weights: list[Any] = []
-    some_missing = False
-    for cut, (block, y, weight) in zip(slices, blocks, strict=True):
+    for cut, block in zip(slices, blocks, strict=True):
         rows = slice(cut.start, cut.stop)
-        labels = block_labels(y, facts)
-        X.append(block_rows(block, facts)[rows])
+        features, labels, _ = read_block(block)
+        labels = _aligned(labels, plan.labels, block.name)
+        X.append(_widened(features, plan.n_features)[rows])
         positives.append(labels.positives[rows])
-        some_missing |= labels.missing is not None
-        missing.append(
-            sp.csr_array(positives[-1].shape, dtype=bool) if labels.missing is None else labels.missing[rows]
-        )
-        weights.append(None if weight is None else np.asarray(weight, dtype=np.float64)[rows])
-    agreed = facts.labels
-    labels = LabelMatrix(
-        positives=_together(positives, sp.csr_array),
-        missing=_together(missing, sp.csr_array) if some_missing else None,
-        names=agreed.names,
-        form=agreed.form,
-        values=agreed.values,
-    )
-    whole = _together(X, sp.csr_matrix) if facts.sparse else X[0] if len(X) == 1 else np.concatenate(X)
-    return Rows(whole, labels, None if weights[0] is None else np.concatenate(weights))
+        missing.append(None if labels.missing is None else labels.missing[rows])
+        weights.append(None if block.sample_weight is None else np.asarray(block.sample_weight, np.float64)[rows])
+    unknown = None
+    if any(one is not None for one in missing):
+        none = [sp.csr_array(one.shape, dtype=bool) for one in positives]
+        unknown = _together([b if a is None else a for a, b in zip(missing, none, strict=True)], sp.csr_array)
+    common = plan.labels
+    labels = LabelMatrix(_together(positives, sp.csr_array), unknown, common.names, common.form, common.values)
+    sparse = any(sp.issparse(one) for one in X)
+    whole = _together(X, sp.csr_matrix) if sparse else X[0] if len(X) == 1 else np.concatenate(X)
+    weight = None if weights[0] is None else np.concatenate(weights)
+    return Block(whole, labels, weight, "these rows", checked=True)
 
 
 def _together(parts: list[Any], container: Any) -> Any:
@@ -180,6 +184,21 @@ def stop(fit: str, dask_worker: Any = None) -> None:
     """Ask what runs for a fit to end after its current pass."""
     if PLUGIN in dask_worker.plugins:
         plugin(dask_worker).stop(fit)
+
+
+def forget_rows(fit: str, dask_worker: Any = None) -> None:
+    """Drop the rows that parts were made of: parts have what they need."""
+    if PLUGIN in dask_worker.plugins:
+        state = plugin(dask_worker).fits.get(fit)
+        if state is not None:
+            state.rows.clear()
+
+
+def forget_part(fit: str, part: int, life: int) -> None:
+    """Drop a part that has moved."""
+    with plugin().using(fit) as state:
+        if part in state.parts and state.parts[part][0] == life:
+            del state.parts[part]
 
 
 def forget(fit: str, dask_worker: Any = None) -> None:
