@@ -39,10 +39,11 @@ def text_rows(rng, n):
     return X
 
 
-def generate(n_rows, seed=0):
+def generate(n_rows, seed=0, directions_seed=None):
     """Text-like rows; a label is on where its direction scores highest."""
     rng = np.random.default_rng(seed)
-    directions = rng.normal(size=(N_FEATURES, N_LABELS)).astype(np.float32)
+    source = rng if directions_seed is None else np.random.default_rng((1, directions_seed))
+    directions = source.normal(size=(N_FEATURES, N_LABELS)).astype(np.float32)
     share = np.clip(0.3 / np.arange(1, N_LABELS + 1) ** 0.7, 2e-3, None)
     blocks, labels = [], []
     for first in range(0, n_rows, 20_000):

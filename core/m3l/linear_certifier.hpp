@@ -172,10 +172,10 @@ class LinearBlock {
     Chunk<double> hinge_[most_chunks]{}, linear_[most_chunks]{}, weights_[most_chunks]{}, duals_[most_chunks]{};
 };
 
-// V: null, or (cols + 1) x labels to be filled.
+// The sums of every label. V: null, or (cols + 1) x labels to be filled.
 template <RowMatrix X, class W, class Beta>
-LinearSums linear_sums(const X& x, const MarginLabels& cells, double bias, const W* weights, const Beta& beta,
-                       double* V, int threads, Control& control) {
+std::vector<LinearSums> label_sums(const X& x, const MarginLabels& cells, double bias, const W* weights,
+                                   const Beta& beta, double* V, int threads, Control& control) {
     const Index share = (cells.labels + threads - 1) / threads;  // no thread idle
     const Index whole = (share + lanes<double> - 1) / lanes<double> * lanes<double>;
     constexpr Index panel_bytes = Index{1} << 22;  // what is visited at random should stay near the processor
@@ -194,8 +194,14 @@ LinearSums linear_sums(const X& x, const MarginLabels& cells, double bias, const
             if (V) block.copy_duals(V);
         }
     });
+    return of_label;
+}
+
+template <RowMatrix X, class W, class Beta>
+LinearSums linear_sums(const X& x, const MarginLabels& cells, double bias, const W* weights, const Beta& beta,
+                       double* V, int threads, Control& control) {
     LinearSums total;
-    for (const auto& label : of_label) {
+    for (const auto& label : label_sums(x, cells, bias, weights, beta, V, threads, control)) {
         total.hinge += label.hinge;
         total.linear += label.linear;
         total.weights += label.weights;

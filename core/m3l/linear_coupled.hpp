@@ -78,16 +78,7 @@ class CoupledEngine {
             state_.forget_steps();
             for (Index i = 0; i < x_.rows(); ++i) add_row(i, w);
         }
-        highest_.clear();
-        lowest_.clear();
-        double gap = 0.0;
-        for (std::size_t first = 0; first < order.size() && !control.leave(true); first += batch)
-            gap += visit(order, first, std::min(first + batch, order.size()), shrink, w);
-        for (Index l = 0; l < labels_.labels(); ++l) {
-            upper_[l] = highest_[l] > 0 ? T(0.5) * highest_[l] : std::numeric_limits<T>::max();
-            lower_[l] = lowest_[l] < 0 ? T(0.5) * lowest_[l] : -std::numeric_limits<T>::max();
-        }
-        return gap;
+        return sweep(order, shrink, w, control);
     }
 
     fit::Bounds evaluate(double share, Control& control) {
@@ -137,7 +128,7 @@ class CoupledEngine {
         for (Index l = 0; l < count; ++l) out[l] = static_cast<double>(beta[l]);
     }
 
-  private:
+  protected:  // partition_ascent.hpp works on the same state
     struct Sums {
         double hinge = 0.0, linear = 0.0, cross = 0.0, quadratic = 0.0, lead = 0.0;
     };
@@ -154,6 +145,19 @@ class CoupledEngine {
         typename Prior::Row row;
         ChunkVector<T> raw, lead, low, high, target;
     };
+
+    double sweep(std::span<const std::int32_t> order, bool shrink, Workspace& w, Control& control) {
+        highest_.clear();
+        lowest_.clear();
+        double gap = 0.0;
+        for (std::size_t first = 0; first < order.size() && !control.leave(true); first += batch)
+            gap += visit(order, first, std::min(first + batch, order.size()), shrink, w);
+        for (Index l = 0; l < labels_.labels(); ++l) {
+            upper_[l] = highest_[l] > 0 ? T(0.5) * highest_[l] : std::numeric_limits<T>::max();
+            lower_[l] = lowest_[l] < 0 ? T(0.5) * lowest_[l] : -std::numeric_limits<T>::max();
+        }
+        return gap;
+    }
 
     T* beta_of(Index i) { return reinterpret_cast<T*>(beta_.data() + i * labels_.chunks()); }
 

@@ -26,14 +26,6 @@
 
 namespace multimargin::m3l {
 
-// R in the form that coordinate ascent takes: R itself, or diag(d) + F F', d null where it is 0. In double.
-struct PriorArrays {
-    const double* R = nullptr;                         // labels x labels
-    const double *F = nullptr, *transposed = nullptr;  // labels x rank and the other way round
-    const double* d = nullptr;
-    Index rank = 0;
-};
-
 // What of R a fit needs. Its products with weights are matrix work for somebody with a BLAS.
 struct LinearPrior {
     PriorArrays arrays;
@@ -246,7 +238,7 @@ class LinearFit {
             return ascend(engine, beta, keep, which, limits, weigh,
                           [&](const T* weights) { engine.take_back_state(weights); });
         }
-        return with_prior([&](const auto& prior, Index width) {
+        return with_prior<T>(p_.prior->arrays, labels_, [&](const auto& prior, Index width) {
             CoupledEngine engine(p_.x, cells_, prior, static_cast<T>(p_.bias), limits.threads);
             const auto weigh = [&](T* weights) {
                 std::vector<T> state(static_cast<std::size_t>(columns_ * width));
@@ -360,17 +352,6 @@ class LinearFit {
         std::function<PriorForms(const double*)> forms;
         if (p_.prior) forms = [&](const double* V) { return p_.products.forms(weights, V); };
         return linear_bounds(p_.x, p_.cells, p_.bias, weights, beta, forms, limits_.threads, control_);
-    }
-
-    template <class Use>
-    Solution with_prior(Use&& use) const {
-        const PriorArrays& a = p_.prior->arrays;
-        const auto cast = [](const double* values, Index size) { return std::vector<T>(values, values + size); };
-        if (a.R) return use(DensePrior<T>(cast(a.R, labels_ * labels_).data(), labels_), labels_);
-        const std::vector<T> F = cast(a.F, labels_ * a.rank), Ft = cast(a.transposed, labels_ * a.rank);
-        if (a.d) return use(FactorPrior<T>(F.data(), Ft.data(), cast(a.d, labels_).data(), labels_, a.rank), labels_);
-        const std::vector<T> zeros(static_cast<std::size_t>(labels_));
-        return use(PureFactorPrior<T>(F.data(), Ft.data(), zeros.data(), labels_, a.rank), a.rank);
     }
 
     Coupling<T> coupling() const {

@@ -133,7 +133,7 @@ class SeparableBlock {
                 beta[i * labels_.labels() + first_label() + l] = lane(beta_.data() + i * chunks_, l);
     }
 
-  private:
+  protected:                                  // partition_ascent.hpp works on the same block
     static constexpr std::size_t batch = 64;  // rows between two looks at the outside world
 
     // One exact step in every active label of the rows order[first..last); returns their part of the gap before.

@@ -18,6 +18,7 @@
 
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "core/base/chunks.hpp"
 #include "core/base/matrix.hpp"
@@ -176,5 +177,24 @@ template <class T>
 using FactorPrior = FactorPriorOf<T, true>;
 template <class T>
 using PureFactorPrior = FactorPriorOf<T, false>;
+
+// R in the form that coordinate ascent takes: R itself, or diag(d) + F F', d null where it is 0. In double.
+struct PriorArrays {
+    const double* R = nullptr;                         // labels x labels
+    const double *F = nullptr, *transposed = nullptr;  // labels x rank and the other way round
+    const double* d = nullptr;
+    Index rank = 0;
+};
+
+// use(prior, width of the state) with the prior of these arrays in precision T.
+template <class T, class Use>
+auto with_prior(const PriorArrays& a, Index labels, Use&& use) {
+    const auto cast = [](const double* values, Index size) { return std::vector<T>(values, values + size); };
+    if (a.R) return use(DensePrior<T>(cast(a.R, labels * labels).data(), labels), labels);
+    const std::vector<T> F = cast(a.F, labels * a.rank), Ft = cast(a.transposed, labels * a.rank);
+    if (a.d) return use(FactorPrior<T>(F.data(), Ft.data(), cast(a.d, labels).data(), labels, a.rank), labels);
+    const std::vector<T> zeros(static_cast<std::size_t>(labels));
+    return use(PureFactorPrior<T>(F.data(), Ft.data(), zeros.data(), labels, a.rank), a.rank);
+}
 
 }  // namespace multimargin::m3l

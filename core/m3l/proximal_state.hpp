@@ -113,6 +113,9 @@ class ProximalState {
         shares_ = shares;
     }
 
+    // For a state that is written from outside before every pass (partition.hpp): no centre is kept.
+    void set_shares(const ProximalShares<T>& shares) { shares_ = shares; }
+
     // After the last pass.
     void forget_centre() { centre_ = Buffer<Chunk<T>>(); }
 

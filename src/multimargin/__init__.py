@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SubmodularClassifier,
         certify,
     )
+    from multimargin.fleets import fit_parts
     from multimargin.persistence import load, save
     from multimargin.zero_shot import ZeroShotClassifier
 
@@ -45,6 +46,7 @@ __all__ = [
     "__version__",
     "certify",
     "decode",
+    "fit_parts",
     "label_kernels",
     "load",
     "priors",
@@ -68,6 +70,7 @@ _HOMES = {
     "ZeroShotClassifier": "zero_shot",
     "certify": "estimators",
     "decode": "decisions",
+    "fit_parts": "fleets",
     "load": "persistence",
     "progress": "_progress",
     "save": "persistence",
@@ -77,6 +80,7 @@ _ROOMS = (
     "baselines",
     "datasets",
     "decisions",
+    "fleets",
     "inspection",
     "interchange",
     "label_kernels",

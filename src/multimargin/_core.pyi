@@ -278,6 +278,79 @@ def additive_chi2(a: Annotated[NDArray[numpy.float64], dict(shape=(None, None), 
 
 def gram_matrix_float64(n: int) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None))]: ...
 
+class M3LVisit:
+    """What a visit to a part has found."""
+
+    @property
+    def change(self) -> NDArray:
+        """U = X' (change of beta), in state columns"""
+
+    @property
+    def own(self) -> NDArray:
+        """|U_j|^2 of every feature"""
+
+    @property
+    def hinge(self) -> NDArray | None:
+        """losses at the state given; None unless asked"""
+
+    @property
+    def linear(self) -> NDArray:
+        """sum of y m beta before the visit"""
+
+    @property
+    def change_linear(self) -> NDArray:
+        """by which it grew"""
+
+    @property
+    def complete(self) -> bool:
+        """False where the time limit came first"""
+
+class M3LSums:
+    """Sums over the rows of a part, in double precision."""
+
+    @property
+    def V(self) -> NDArray:
+        """X' beta, (features + 1) x labels"""
+
+    @property
+    def linear(self) -> NDArray:
+        """sum of y m beta by label"""
+
+    @property
+    def hinge(self) -> NDArray:
+        """losses by label at the weights given"""
+
+class M3LPartition:
+    """A part of the rows of a linear M3L problem, trained in rounds."""
+
+    def __init__(self, *, rows: object, labels: object, margins: Margins, bias: float, R: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, factor: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, transposed: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, diagonal: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, threads: int = 1) -> None: ...
+
+    @property
+    def width(self) -> int:
+        """columns of the state: labels, or the rank of a prior without diagonal"""
+
+    @property
+    def squares(self) -> NDArray:
+        """sum of the squares of every feature, the constant one last"""
+
+    def visit(self, state: object, scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], *, passes: int, seed: int, evaluate: bool = True, revocable: bool = True, time_limit: float = float('inf')) -> M3LVisit: ...
+
+    def settle(self, theta: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> None: ...
+
+    def sum(self, weights: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], *, time_limit: float = float('inf')) -> M3LSums: ...
+
+    @property
+    def beta(self) -> NDArray:
+        """signed dual variables, rows x labels"""
+
+    @beta.setter
+    def beta(self, arg: object, /) -> None: ...
+
+    def stop(self) -> None:
+        """
+        Ends the call at work in another thread, and every later one, with InterruptedError.
+        """
+
 class KernelM3LFit:
     """What a kernel M3L fit leaves."""
 

@@ -13,6 +13,7 @@ from multimargin.datasets.formats import (
     read_parquet,
     read_xmc,
 )
+from multimargin.datasets.part_files import PartFiles
 from multimargin.datasets.signatures import read_signatures
 from multimargin.datasets.synthetic import make_clique_labels
 
@@ -20,6 +21,7 @@ __all__ = [
     "Dataset",
     "DigitSplit",
     "Facts",
+    "PartFiles",
     "available",
     "load",
     "load_digit_attributes",

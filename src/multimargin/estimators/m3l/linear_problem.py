@@ -14,7 +14,7 @@ from multimargin.estimators.m3l.base import M3LTask
 from multimargin.priors import LowRankPrior
 from multimargin.priors._forms import PriorForms
 
-__all__ = ["linear_problem"]
+__all__ = ["linear_problem", "prior_arrays"]
 
 DSYEVD = scipy.linalg.cython_lapack.__pyx_capi__["dsyevd"]
 # Up to this many labels, a factor with a diagonal is faster multiplied out.
@@ -54,16 +54,9 @@ def _native_prior(prior: NDArray[Any] | LowRankPrior, X: Any, bias: float) -> _c
         return forms.inverse_square(Z), forms.square(V)
 
     R = np.ascontiguousarray(prior.toarray() if isinstance(prior, LowRankPrior) else prior, dtype=np.float64)
-    factor = diagonal = None
-    if isinstance(prior, LowRankPrior) and (pure or len(R) > DENSE_PRIOR_LABELS):
-        factor = np.ascontiguousarray(prior.factor, dtype=np.float64)
-        diagonal = None if pure else np.ascontiguousarray(prior.diagonal, dtype=np.float64)
     needs_root = _core.newton_may_serve(X.shape[0], X.shape[1])
     return _core.LinearPrior(
-        R=R if factor is None else None,
-        factor=factor,
-        transposed=None if factor is None else np.ascontiguousarray(factor.T),
-        diagonal=diagonal,
+        **prior_arrays(prior),
         root=_root(R) if needs_root else None,
         own=np.ascontiguousarray(np.diag(R)),
         mild=bool(np.trace(R) ** 2 >= 0.25 * len(R) * np.square(R).sum()),
@@ -72,6 +65,22 @@ def _native_prior(prior: NDArray[Any] | LowRankPrior, X: Any, bias: float) -> _c
         into_range=into_range,
         forms=quadratic,
     )
+
+
+def prior_arrays(prior: NDArray[Any] | LowRankPrior | None) -> dict[str, NDArray[np.float64] | None]:
+    """Return R in the form that coordinate ascent takes: ``R``, or ``factor``, ``transposed`` and ``diagonal``."""
+    arrays: dict[str, NDArray[np.float64] | None] = dict.fromkeys(("R", "factor", "transposed", "diagonal"))
+    if isinstance(prior, LowRankPrior):
+        factor = np.ascontiguousarray(prior.factor, dtype=np.float64)
+        pure = not np.any(prior.diagonal)
+        if pure or len(factor) > DENSE_PRIOR_LABELS:
+            arrays["factor"], arrays["transposed"] = factor, np.ascontiguousarray(factor.T)
+            arrays["diagonal"] = None if pure else np.ascontiguousarray(prior.diagonal, dtype=np.float64)
+            return arrays
+        prior = prior.toarray()
+    if prior is not None:
+        arrays["R"] = np.ascontiguousarray(prior, dtype=np.float64)
+    return arrays
 
 
 def _root(R: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,347 @@
+"""Parts of the rows on this machine: rows that do not fit the memory, and the rows of a fit in several pieces.
+
+:func:`fit_parts` trains a :class:`~multimargin.LinearM3L` on a folder of files, or on any other parts, within a memory
+limit. Below it stand two fleets for the rounds of estimators/m3l/rounds.py: :class:`LocalFleet` holds all parts and
+works on them side by side, as a cluster does; :class:`StreamedFleet` has one part after the other in memory.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from multimargin.datasets.formats.source import allowed_bytes
+from multimargin.datasets.part_files import PartFiles
+from multimargin.errors import InputError
+from multimargin.estimators.m3l.linear import LinearM3L
+from multimargin.estimators.m3l.parted import train_on_parts
+from multimargin.estimators.m3l.parts import Block, BlockFacts, Part, Plan, describe_block, read_block
+from multimargin.estimators.m3l.rounds import FleetSums, RoundAnswer, RoundOrder, RoundTotals
+from multimargin.estimators.threads import threads
+from multimargin.labels import LabelMatrix, read_labels
+
+__all__ = ["Block", "LocalFleet", "StreamedFleet", "fit_parts"]
+
+Array = NDArray[np.float64]
+Source = Block | Callable[[], Block]
+
+
+def fit_parts(
+    model: LinearM3L,
+    parts: PartFiles | Sequence[Any],
+    *,
+    memory_limit: int | None = None,
+    scratch: str | Path | None = None,
+    local_passes: int | None = None,
+) -> LinearM3L:
+    """Train a linear model on rows that come in parts, one part in memory at a time.
+
+    The model is the one that ``fit`` on all rows would give, up to ``tol``, with the same kind of certificate, computed
+    from all rows; ``n_iter_`` counts passes over the parts, two to three times as many as ``fit`` needs. Where the
+    rows fit the memory, ``fit`` is faster; where X fits the disk as one array, so is ``fit`` on a memory-mapped one.
+
+    Parameters
+    ----------
+    model : LinearM3L
+        Its parameters count: C, prior, class_weight, tol, time_limit, callback, verbose and the others. It is fitted in
+        place. ``prior`` must not be a recipe, ``margin`` no matrix, and ``warm_start`` is False.
+    parts : PartFiles, or sequence of (X, y), (X, y, sample_weight) or functions that return such a tuple
+        Rows should be shuffled over the parts: where a part has few of the labels, more passes are needed.
+    memory_limit : int, optional
+        Bytes that training may take; half of the memory of this machine or container by default. Dual variables, and
+        then the parts, stay in memory where they fit.
+    scratch : path, optional
+        Folder for what does not fit: a copy of the rows that is fast to read, and 4 bytes per row and label (8 in
+        double precision). By default a temporary folder. It is emptied at the end.
+    local_passes : int, optional
+        Passes over a part each time it is in memory; more of them pay where reading is slower than training.
+
+    Returns
+    -------
+    LinearM3L
+        ``model``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from multimargin import LinearM3L, datasets
+    >>> from multimargin.fleets import fit_parts
+    >>> folder, rng = pathlib.Path(tempfile.mkdtemp()), np.random.default_rng(0)
+    >>> for k in range(3):
+    ...     X = rng.normal(size=(50, 4))
+    ...     np.savez(folder / f"part{k}.npz", X=X, Y=X[:, :2] > 0)
+    >>> model = fit_parts(LinearM3L(random_state=0), datasets.PartFiles(folder, "*.npz"))
+    >>> model.certificate_.converged, model.coef_.shape
+    (True, (2, 4))
+    """
+    sources = _sources(parts)
+    limit = allowed_bytes(memory_limit)
+    train_on_parts(model, StreamedFleet(sources, threads(model.n_jobs), limit, scratch), local_passes)
+    return model
+
+
+class LocalFleet:
+    """A fleet in this process, all parts in memory, side by side in the sense of the rounds.
+
+    Parameters
+    ----------
+    blocks : sequence of Block, or of functions that read one
+    n_jobs : int, default=1
+        Threads of a part.
+
+    Attributes
+    ----------
+    parts : list of Part
+        After ``open``.
+    """
+
+    at_once = True
+
+    def __init__(self, blocks: Sequence[Source], n_jobs: int = 1):
+        self._blocks, self._n_jobs = list(blocks), n_jobs
+        self.parts: list[Part] = []
+
+    def describe(self) -> list[BlockFacts]:
+        """Read every part and say what is in it."""
+        return [describe_block(_read(block)) for block in self._blocks]
+
+    def open(self, plan: Plan) -> tuple[Array, Array]:
+        """Build the parts; return the sums of squares of the features and the numbers of parts that have them."""
+        squares, counts = np.zeros(plan.n_features + 1), np.zeros(plan.n_features + 1)
+        for block in self._blocks:
+            part = Part(plan, _read(block), self._n_jobs)
+            squares[part.rows_of] += part.squares
+            counts[part.rows_of] += 1
+            self.parts.append(part)
+        return squares, counts
+
+    def round(self, order: RoundOrder) -> RoundAnswer | None:
+        """Let every part settle and visit its rows; None if one has missed a round."""
+        settled = [part.settle(order.committed, order.theta) for part in self.parts]
+        if not all(settled):
+            return None
+        total = RoundTotals(order)
+        for k, part in enumerate(self.parts):
+            rows = part.rows_of
+            found = part.visit(
+                order.state[rows],
+                order.scale[rows],
+                number=order.number,
+                passes=order.passes,
+                seed=order.part_seed(k),
+                time_limit=order.time_limit,
+            )
+            total.add(rows, found)
+        return total.answer()
+
+    def sum(self, committed: int, theta: Array | None, weights: Array) -> FleetSums:
+        """Sum afresh over all parts."""
+        sums = FleetSums.empty(weights)
+        for part in self.parts:
+            sums.add(part.rows_of, part.sum(committed, theta, weights[:, part.rows_of]))
+        return sums
+
+    def close(self) -> None:
+        """Parts stay, for whoever looks at their dual variables; they go with the fleet."""
+
+
+class StreamedFleet:
+    """A fleet that has one part after the other in memory, in random order, each where the last one left the state.
+
+    Parameters
+    ----------
+    sources : sequence of Block, or of functions that read one
+        Read once; afterwards parts come from the scratch folder.
+    n_jobs : int
+        Threads of a part.
+    memory_limit : int
+        Bytes.
+    scratch : path or None
+        Folder for rows and dual variables; None: a temporary one.
+    """
+
+    at_once = False
+
+    def __init__(self, sources: Sequence[Source], n_jobs: int, memory_limit: int, scratch: str | Path | None):
+        self._sources, self._n_jobs, self._limit = list(sources), n_jobs, memory_limit
+        self._folder = Path(tempfile.mkdtemp(prefix="multimargin-", dir=scratch))
+        self._ahead = ThreadPoolExecutor(1)
+        self._kept: list[Part | None] = [None] * len(self._sources)
+        self._betas: list[NDArray[Any] | None] = [None] * len(self._sources)
+
+    def describe(self) -> list[BlockFacts]:
+        """Read every part once, and put it where it is fast to read again."""
+        facts = []
+        for k, source in enumerate(self._sources):
+            block = _read(source)
+            X, labels, columns = read_block(block)
+            facts.append(describe_block(replace(block, X=X, y=labels, checked=True), columns))
+            _store(self._folder / f"rows{k}.npz", X, labels, block.sample_weight)
+        self._facts = facts
+        return facts
+
+    def open(self, plan: Plan) -> tuple[Array, Array]:
+        """Say what will be held in memory; return the sums of squares of the features, which all count as common."""
+        self._plan = plan
+        size, width = plan.dtype.itemsize, plan.labels.n_labels
+        states = 10 * 8 * (plan.n_features + 1) * width
+        of_part = [f.n_entries * (4 + 2 * size) + f.n_rows * (width * (2 * size + 1) + 64) for f in self._facts]
+        need = states + 2 * max(of_part)
+        if need > self._limit:
+            msg = (
+                f"memory_limit must be at least {need:,} bytes for these parts: {states:,} for the weights and twice "
+                f"{max(of_part):,} for the largest part; got {self._limit:,}. Cut the rows into smaller "
+                "parts, or raise it."
+            )
+            raise InputError(msg)
+        self._keeps_parts = states + sum(of_part) <= self._limit
+        self._keeps_betas = need + plan.n_rows * width * size <= self._limit
+        squares = np.zeros(plan.n_features + 1)
+        for k, part in self._each(range(len(self._sources))):
+            squares[part.rows_of] += part.squares
+            if self._keeps_parts:
+                self._kept[k] = part
+        return squares, np.ones(plan.n_features + 1)
+
+    def round(self, order: RoundOrder) -> RoundAnswer | None:
+        """Visit the rows of one part after the other."""
+        total = RoundTotals(order)
+        state = order.state.astype(np.float64)
+        along = np.random.default_rng(order.part_seed(-1 % 2**32)).permutation(len(self._sources))
+        for k, part in self._each(along.tolist()):
+            rows = part.rows_of
+            found = part.advance(
+                state[rows],
+                order.scale[rows],
+                passes=order.passes,
+                seed=order.part_seed(k),
+                time_limit=order.time_limit,
+            )
+            self._put_beta(k, part)
+            state[rows] += order.scale[rows][:, None] * found.change
+            total.add(rows, found)
+            if not found.complete:
+                break
+        return total.answer()
+
+    def sum(self, committed: int, theta: Array | None, weights: Array) -> FleetSums:
+        """Sum afresh over all parts."""
+        sums = FleetSums.empty(weights)
+        for _, part in self._each(range(len(self._sources))):
+            sums.add(part.rows_of, part.sum(0, None, weights[:, part.rows_of]))
+        return sums
+
+    def close(self) -> None:
+        """Delete the scratch folder."""
+        self._ahead.shutdown(wait=False, cancel_futures=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _each(self, along: Sequence[int]) -> Iterator[tuple[int, Part]]:
+        """Parts in this order; the next one is read while one is at work."""
+        coming = self._ahead.submit(self._part, along[0])
+        for k, following in zip(along, [*along[1:], None], strict=True):
+            part = coming.result()
+            if following is not None:
+                coming = self._ahead.submit(self._part, following)
+            yield k, part
+            del part
+
+    def _part(self, k: int) -> Part:
+        kept = self._kept[k]
+        if kept is not None:
+            return kept
+        part = Part(self._plan, _load(self._folder / f"rows{k}.npz", self._facts[k]), self._n_jobs, renumber=False)
+        beta, path = self._betas[k], self._folder / f"beta{k}.npy"
+        if beta is None and path.exists():
+            beta = np.load(path)
+        if beta is not None:
+            part.beta = beta
+        return part
+
+    def _put_beta(self, k: int, part: Part) -> None:
+        if self._kept[k] is not None:
+            return
+        if self._keeps_betas:
+            self._betas[k] = part.beta
+        else:
+            np.save(self._folder / f"beta{k}.npy", part.beta)
+
+
+def _read(source: Source) -> Block:
+    return source if isinstance(source, Block) else source()
+
+
+def _sources(parts: PartFiles | Sequence[Any]) -> list[Source]:
+    if isinstance(parts, PartFiles):
+        return [_file_source(parts, k) for k in range(len(parts))]
+    if hasattr(parts, "shape") or not isinstance(parts, Sequence) or not len(parts):
+        msg = (
+            f"parts must be PartFiles, or a list of (X, y) pairs or functions that return one; got "
+            f"{type(parts).__name__}. Train on a single matrix by model.fit(X, y)."
+        )
+        raise InputError(msg)
+    return [_given_source(part, k) for k, part in enumerate(parts)]
+
+
+def _file_source(files: PartFiles, k: int) -> Source:
+    def read() -> Block:
+        data = files.read(k)
+        labels = read_labels(data.Y, names=data.label_names)
+        X = data.X
+        if data.feature_names is not None and not sp.issparse(X):
+            import pandas as pd
+
+            X = pd.DataFrame(X, columns=list(data.feature_names), copy=False)
+        return Block(X, labels, files.sample_weight(k), str(files.paths[k]), files.is_open_ended(k))
+
+    return read
+
+
+def _given_source(part: Any, k: int) -> Source:
+    def block() -> Block:
+        given = part() if callable(part) else part
+        if isinstance(given, Block):
+            return given
+        if not isinstance(given, tuple) or len(given) not in (2, 3):
+            msg = f"Part {k} must be a tuple (X, y) or (X, y, sample_weight); got {type(given).__name__}."
+            raise InputError(msg)
+        return Block(given[0], given[1], given[2] if len(given) == 3 else None, f"part {k}")
+
+    return block
+
+
+def _store(path: Path, X: Any, labels: LabelMatrix, weight: Any) -> None:
+    """Write checked rows and labels so that they are fast to read."""
+    arrays: dict[str, Any] = {"shape": X.shape, "positives": labels.positives.indices, "ends": labels.positives.indptr}
+    arrays |= {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sp.issparse(X) else {"X": X}
+    if labels.missing is not None:
+        arrays |= {"missing": labels.missing.indices, "missing_ends": labels.missing.indptr}
+    if weight is not None:
+        arrays["sample_weight"] = np.asarray(weight, dtype=np.float64)
+    np.savez(path, **arrays)
+
+
+def _load(path: Path, facts: BlockFacts) -> Block:
+    """Read what :func:`_store` wrote."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    shape = tuple(arrays["shape"].tolist())
+    X = arrays["X"] if "X" in arrays else sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape)
+    cells = shape[0], len(facts.names)
+
+    def marked(indices: NDArray[Any], ends: NDArray[Any]) -> sp.csr_array:
+        return sp.csr_array((np.ones(len(indices), dtype=bool), indices, ends), shape=cells)
+
+    missing = marked(arrays["missing"], arrays["missing_ends"]) if "missing" in arrays else None
+    labels = LabelMatrix(marked(arrays["positives"], arrays["ends"]), missing, facts.names, facts.form, facts.values)
+    return Block(X, labels, arrays.get("sample_weight"), facts.name, facts.open_ended, checked=True)
