@@ -1,5 +1,7 @@
 """Small problems for tests on clusters."""
 
+from itertools import pairwise
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -24,4 +26,4 @@ def sparse_problem(n=400, n_features=60, n_labels=9, dtype=np.float32, seed=4):
 def cut(array, *cuts):
     """Blocks of consecutive rows."""
     ends = [0, *cuts, array.shape[0]]
-    return [array[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [array[a:b] for a, b in pairwise(ends)]

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from dask_problems import cut, small_problem, sparse_problem
 
 from multimargin import LinearM3L
-from multimargin.dask import DaskLinearM3L, PartFiles
+from multimargin.dask import DaskLinearM3L
+from multimargin.datasets import PartFiles
 from multimargin.errors import InputError
 
 CUTS = (70, 150, 150)  # one block is empty
@@ -133,8 +134,8 @@ def test_part_files(client, tmp_path, ending):
                 for x, y in zip(rows, labels, strict=True)
             ]
             path.write_text("\n".join(lines) + "\n")
-            options = {"n_features": 12, "n_labels": 4, "zero_based": True, "labels_zero_based": True}
-    model = fitted(PartFiles(tmp_path, f"*.{ending}", options))
+            options = {"zero_based": True, "labels_zero_based": True}
+    model = fitted(PartFiles(tmp_path, f"*.{ending}", dtype=np.float64, **options))
     local = LinearM3L(random_state=0).fit(sp.csr_matrix(X) if ending == "svm" else X, Y)
     np.testing.assert_array_equal(model.coef_, local.coef_)
     assert model.label_names_.tolist() == (list("abcd") if ending == "parquet" else ["0", "1", "2", "3"])
@@ -189,11 +190,11 @@ def here(X, Y):
         (column_chunks, r"3 chunks of columns. Call X.rechunk\({0: 'auto', 1: -1}\)"),
         (fewer_blocks, "X has 3 blocks, Y has 2"),
         (unequal_blocks, "Block 0 of X has 100 rows, block 0 of Y has 200"),
-        (unequal_rows, r"Block (0: X has 100 rows but Y has 120|1: X has 200 rows but Y has 180)"),
-        (other_labels, "labels: those of block 1 differ from those of block 0"),
-        (other_features, "features: those of block 1 differ from those of block 0 .11 against 12"),
+        (unequal_rows, r"block (0: X has 100 rows but Y has 120|1: X has 200 rows but Y has 180)"),
+        (other_labels, "All parts must have the same labels in one order: block 0 has 2, block 1 has 2, or others"),
+        (other_features, "All parts must have the same features: block 0 has 12, block 1 has 11"),
         (mixed_negatives, "negative cells are 0 in block 0 and -1 in block 1"),
-        (infinite, "Block 1: Input X contains infinity"),
+        (infinite, "block 1: Input X contains infinity"),
         (no_labels, "target y is None"),
         (here, "X is a ndarray, which this process holds: train it by multimargin.LinearM3L"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,7 @@ class Machines:
         return cls(len(infos), threads, min(free) if free else None)
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Division of the training cells: a grid of row parts and label blocks, one cell of it for each worker at a time.
 
     Attributes
