@@ -1,4 +1,4 @@
-"""Small problems for tests on clusters."""
+"""Small problems and clusters for the tests of multimargin.dask."""
 
 from itertools import pairwise
 
@@ -27,3 +27,11 @@ def cut(array, *cuts):
     """Blocks of consecutive rows."""
     ends = [0, *cuts, array.shape[0]]
     return [array[a:b] for a, b in pairwise(ends)]
+
+
+def local_cluster(n_workers, **options):
+    """A cluster of processes on this machine, as small as they come."""
+    import distributed
+
+    settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "memory_limit": "2GiB"}
+    return distributed.LocalCluster(n_workers=n_workers, **(settings | options))

@@ -1,12 +1,10 @@
+import importlib.util
+
 import pytest
+from dask_problems import local_cluster
 
-distributed = pytest.importorskip("distributed", reason='pip install "multimargin[dask]"')
-
-
-def local_cluster(n_workers, **options):
-    """A cluster of processes on this machine, as small as they come."""
-    settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "memory_limit": "2GiB"}
-    return distributed.LocalCluster(n_workers=n_workers, **(settings | options))
+if importlib.util.find_spec("distributed") is None:  # pip install "multimargin[dask]"
+    collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture(scope="session")
@@ -17,5 +15,7 @@ def cluster():
 
 @pytest.fixture
 def client(cluster):
+    import distributed
+
     with distributed.Client(cluster) as client:
         yield client

@@ -9,8 +9,7 @@ import dask
 import distributed
 import numpy as np
 import pytest
-from conftest import local_cluster
-from dask_problems import cut, small_problem
+from dask_problems import cut, local_cluster, small_problem
 
 from multimargin import LinearM3L, certify
 from multimargin.dask import DaskLinearM3L, _crew
@@ -19,6 +18,7 @@ from multimargin.datasets import PartFiles
 from multimargin.errors import FitError, InputError
 from multimargin.estimators.m3l.parted import train_on_parts
 from multimargin.fleets import Block, LocalFleet
+from multimargin.labels import read_labels
 
 PARAMETERS = {"random_state": 0, "tol": 3e-3, "C": 0.3}
 
@@ -59,7 +59,7 @@ def _pid_of_one_with_parts(dask_worker):
 def assert_true_certificate(model):
     X, Y = small_problem(n_labels=5)
     assert model.certificate_.converged
-    again = certify(model.to_local(), X, Y)
+    again = certify(model.to_local(), X, read_labels(Y, names=list("01234")))
     assert again.primal == pytest.approx(model.certificate_.primal, rel=1e-12)
     assert again.dual == pytest.approx(model.certificate_.dual, rel=1e-12)
 
