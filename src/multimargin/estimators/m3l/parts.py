@@ -25,7 +25,7 @@ from multimargin.estimators.m3l.losses import LOSSES
 from multimargin.estimators.predictor import largest_entry
 from multimargin.estimators.problem import Problem
 from multimargin.labels import LabelForm, LabelMatrix, read_labels
-from multimargin.weights import CellCosts, cell_costs
+from multimargin.weights import CellCosts, cell_costs, cell_margins
 
 __all__ = [
     "Block",
@@ -179,6 +179,14 @@ class Plan:
             seed=0,
             columns=self.columns,
         )
+
+    @property
+    def scale(self) -> float:
+        """Cost of a typical cell, by its margin."""
+        costs = np.maximum(self.positive, self.negative)[~self.constant]
+        margins = cell_margins(self.labels, self.margin)
+        margin = float(margins.positive.mean() + margins.negative.mean()) / 2
+        return self.C * (float(costs.mean()) if costs.size else 1.0) / (margin or 1.0)
 
     def task(self, problem: Problem) -> M3LTask:
         """Return a problem with the margins of its cells."""
