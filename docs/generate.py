@@ -21,6 +21,7 @@ GENERATED = DOCS / "generated"
 ROOMS = {
     "estimators": "Estimators",
     "zero_shot": "Zero-shot recognition",
+    "fleets": "Rows in parts",
     "decisions": "Decisions",
     "baselines": "Baselines",
     "priors": "Priors",

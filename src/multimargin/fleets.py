@@ -118,6 +118,7 @@ class LocalFleet:
     def open(self, plan: Plan) -> tuple[Array, Array]:
         """Build the parts; return the sums of squares of the features and the numbers of parts that have them."""
         squares, counts = np.zeros(plan.n_features + 1), np.zeros(plan.n_features + 1)
+        self.parts = []
         for block in self._blocks:
             part = Part(plan, _read(block), self._n_jobs)
             squares[part.rows_of] += part.squares
@@ -176,8 +177,8 @@ class StreamedFleet:
         self._sources, self._n_jobs, self._limit = list(sources), n_jobs, memory_limit
         self._folder = Path(tempfile.mkdtemp(prefix="multimargin-", dir=scratch))
         self._ahead = ThreadPoolExecutor(1)
-        self._kept: list[Part | None] = [None] * len(self._sources)
-        self._betas: list[NDArray[Any] | None] = [None] * len(self._sources)
+        self._kept: list[Part | None] = []
+        self._betas: list[NDArray[Any] | None] = []
 
     def describe(self) -> list[BlockFacts]:
         """Read every part once, and put it where it is fast to read again."""
@@ -193,6 +194,9 @@ class StreamedFleet:
     def open(self, plan: Plan) -> tuple[Array, Array]:
         """Say what will be held in memory; return the sums of squares of the features, which all count as common."""
         self._plan = plan
+        self._kept, self._betas = [None] * len(self._sources), [None] * len(self._sources)
+        for path in self._folder.glob("beta*.npy"):  # of another precision
+            path.unlink()
         size, width = plan.dtype.itemsize, plan.labels.n_labels
         states = 10 * 8 * (plan.n_features + 1) * width
         of_part = [f.n_entries * (4 + 2 * size) + f.n_rows * (width * (2 * size + 1) + 64) for f in self._facts]

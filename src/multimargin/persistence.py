@@ -116,7 +116,7 @@ def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> 
         stored as None, a function that made a prior as that prior, and everything else, such as the warm start, is left
         out. Of scikit-learn's steps, scalers, text vectorizers, `SimpleImputer`, `SelectKBest`, `VarianceThreshold`,
         `Nystroem`, `RBFSampler`, `TruncatedSVD` and `PCA` are known, alone in a pipeline or with it inside a wrapper;
-        an error names them all.
+        an error names them all. A model trained on a cluster is stored as the local one.
     path : str or path
         The file to write or replace.
     notes : dict, optional
@@ -134,6 +134,8 @@ def save(model: Any, path: PathLike, *, notes: dict[str, Any] | None = None) -> 
     if not target.parent.is_dir():
         msg = f"Cannot save a model as {path}: the folder {target.parent} does not exist. Create it first."
         raise ModelFileError(msg)
+    if hasattr(model, "to_local"):  # trained on a cluster, which a file does not need
+        model = model.to_local()
     chunks = _Writer(storable_classes()).payload(model, notes or {})
     try:
         _replace_atomically(target, chunks)

@@ -106,6 +106,17 @@ def test_row_weights_class_weights_and_prior_loss(rng):
         assert abs(model.certificate_.primal - one.certificate_.primal) <= 2e-3 * one.certificate_.primal
 
 
+def test_the_scale_of_features_and_margins_does_not_matter(rng):
+    """Features a x at C / a^2, and margins a m at a C, are the same problem: the same rounds."""
+    X, Y = make_problem(rng)
+    plain, _ = fitted(cut(X, Y, 3))
+    scaled, _ = fitted(cut(64 * X, Y, 3), C=1 / 64**2, intercept_scaling=64.0)
+    margins, _ = fitted(cut(X, Y, 3), C=4.0, margin=[4.0, {0: 4.0, 1: 4.0}, 4.0, 4.0, 4.0])
+    assert plain.n_iter_ == scaled.n_iter_ == margins.n_iter_
+    assert np.allclose(plain.coef_, 64 * scaled.coef_)
+    assert np.allclose(plain.coef_, margins.coef_ / 4)
+
+
 def test_odd_parts(rng):
     """A part without rows, one without positives, one with a single feature, empty rows."""
     X, Y = make_problem(rng, n=90, sparse=True)
@@ -139,7 +150,8 @@ def test_label_names_are_the_union_of_the_parts(rng):
     order = np.argsort([("air" in s) for s in sets], kind="stable")  # the first part has no "air"
     X, sets = X[order], [sets[i] for i in order]
     half = sum("air" not in s for s in sets)
-    model, _ = fitted([Block(X[:half], sets[:half]), Block(X[half:], sets[half:])])
+    with pytest.warns(UserWarning, match="not alike"):
+        model, _ = fitted([Block(X[:half], sets[:half]), Block(X[half:], sets[half:])])
     one = LinearM3L(random_state=0).fit(X, sets)
     assert model.label_names_.tolist() == ["air", "sea", "sun"]
     assert abs(model.certificate_.primal - one.certificate_.primal) <= 2e-3 * one.certificate_.primal
@@ -274,6 +286,23 @@ def test_a_part_that_missed_a_round_begins_again(rng):
     assert np.allclose(rounds.W, X.T @ betas(fleet))
     assert bounds.dual <= bounds.primal
     assert rounds.run().bounds.within(1e-6) or rounds.t == 100
+
+
+def test_goes_on_in_double_where_single_precision_does_not_suffice(rng):
+    X, Y = make_problem(rng)
+    X = (X + 300).astype(np.float32)
+    model, _ = fitted(cut(X, Y, 2), C=1e-3, tol=1e-5, max_iter=3000)
+    assert model.certificate_.converged
+    assert model.coef_.dtype == np.float64
+    assert np.all(np.diff(model.history_.pass_) > 0)
+
+
+def test_warns_of_parts_that_differ(rng):
+    X, Y = make_problem(rng, n=400)
+    order = np.argsort(Y[:, 1], kind="stable")
+    with pytest.warns(UserWarning, match="not alike: the frequency of label 1"):
+        model, _ = fitted(cut(X[order], Y[order], 2))
+    assert model.certificate_.converged
 
 
 def test_wrong_parts(rng):

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtrc
 from sklearn.utils import check_random_state
 
 from multimargin.errors import InputError
-from multimargin.estimators.contract import Model, warn_constant
+from multimargin.estimators.contract import Model, Status, warn_constant
 from multimargin.estimators.m3l.linear import LinearM3L
-from multimargin.estimators.m3l.parts import BlockFacts, Plan, make_plan
+from multimargin.estimators.m3l.parts import BlockFacts, Plan, check_rounds_suit, make_plan
 from multimargin.estimators.m3l.rounds import LOCAL_PASSES_OF_DENSE_ROWS, Fleet, HeldBackRounds, Limits, RoundsResult
 from multimargin.estimators.monitor import Monitor
 from multimargin.weights import CellCosts
 
 __all__ = ["local_passes", "train_on_parts"]
+
+# Of the test whether parts are alike: rows of a label to expect in a part, and the probability that says they are not.
+LEAST_EXPECTED, UNLIKELY = 5, 1e-6
 
 
 def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) -> None:
@@ -35,10 +41,12 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) ->
         if model.warm_start:
             msg = "warm_start=True needs the dual variables of the last fit, which parts do not keep. Set it to False."
             raise InputError(msg)
+        check_rounds_suit(model)
         facts = fleet.describe()
         plan = make_plan(model, facts)
         if plan.constant.any():
             warn_constant(plan.labels, plan.constant)
+        _warn_unless_alike(facts, plan)
         monitor = Monitor(model.callback, int(model.verbose), type(model).__name__)
         limits = Limits(
             tol=float(model.tol),
@@ -49,9 +57,36 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) ->
         )
         squares, counts = fleet.open(plan)
         found = HeldBackRounds(plan, fleet, squares, counts, limits, monitor).run()
+        if found.status == Status.imprecise and found.rounds < limits.max_iter:
+            plan, limits = replace(plan, dtype=np.dtype(np.float64)), replace(limits, rounds=found.rounds)
+            squares, counts = fleet.open(plan)
+            found = HeldBackRounds(plan, fleet, squares, counts, limits, monitor).run()
     finally:
         fleet.close()
     _write(model, plan, found, monitor)
+
+
+def _warn_unless_alike(facts: Sequence[BlockFacts], plan: Plan) -> None:
+    """Warn where label frequencies of the parts differ by more than chance: a chi-square test for every label."""
+    rows = np.array([one.n_rows for one in facts], dtype=np.float64)
+    place = {name: j for j, name in enumerate(plan.labels.names.tolist())}
+    found = np.zeros((len(facts), plan.labels.n_labels))
+    for k, one in enumerate(facts):
+        if plan.labels.form.kind != "column":
+            found[k, [place[name] for name in one.names.tolist()]] = one.positive
+    expected = np.outer(rows / rows.sum(), found.sum(axis=0))
+    tested = expected.min(axis=0) >= LEAST_EXPECTED
+    if len(facts) < 2 or not tested.any():
+        return
+    statistic = (np.square(found - expected)[:, tested] / expected[:, tested]).sum(axis=0)
+    chance = chdtrc(len(facts) - 1, statistic.max()) * tested.sum()
+    if chance < UNLIKELY:
+        worst = plan.labels.names[tested].tolist()[int(np.argmax(statistic))]
+        warnings.warn(
+            f"The parts are not alike: the frequency of label {worst!r} differs between them by more than chance "
+            f"(probability {chance:.0e}), and training takes more passes. Shuffle the rows over the parts.",
+            stacklevel=4,
+        )
 
 
 def local_passes(facts: Sequence[BlockFacts]) -> int:

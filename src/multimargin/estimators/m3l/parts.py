@@ -26,7 +26,7 @@ from multimargin.estimators.predictor import largest_entry
 from multimargin.estimators.problem import Problem
 from multimargin.kernels import squared_lengths
 from multimargin.labels import LabelForm, LabelMatrix, read_labels
-from multimargin.weights import CellCosts, cell_costs, row_weights
+from multimargin.weights import CellCosts, cell_costs, cell_margins, row_weights
 
 __all__ = [
     "Block",
@@ -36,6 +36,7 @@ __all__ = [
     "PartAnswer",
     "PartSums",
     "Plan",
+    "check_rounds_suit",
     "describe_block",
     "make_plan",
     "read_block",
@@ -186,6 +187,14 @@ class Plan:
             columns=self.columns,
         )
 
+    @property
+    def scale(self) -> float:
+        """Cost of a typical cell, by its margin."""
+        costs = np.maximum(self.positive, self.negative)[~self.constant]
+        margins = cell_margins(self.labels, self.margin)
+        margin = float(margins.positive.mean() + margins.negative.mean()) / 2
+        return self.C * (float(costs.mean()) if costs.size else 1.0) / (margin or 1.0)
+
     def task(self, problem: Problem) -> M3LTask:
         """Return a problem with the margins of its cells."""
         model = LinearM3L(C=self.C, loss=self.loss, margin=self.margin)
@@ -237,6 +246,17 @@ def describe_block(block: Block, columns: dict[str, Any] | None = None) -> Block
         squares=squared_lengths(X, counted),
         open_ended=block.open_ended or labels.form.kind == "sets",
     )
+
+
+def check_rounds_suit(model: LinearM3L) -> None:
+    """Refuse parameters for which all rows of a label must be in one place."""
+    for name in ("prune", "memory_limit"):
+        if (value := getattr(model, name)) is not None:
+            msg = (
+                f"{name} is for fits in which all rows are in one place; got {name}={value!r}, and rows in parts that "
+                f"are trained together. Leave it out of the model."
+            )
+            raise InputError(msg)
 
 
 def make_plan(model: LinearM3L, facts: Sequence[BlockFacts]) -> Plan:

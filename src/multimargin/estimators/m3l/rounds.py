@@ -18,7 +18,8 @@ parts that have feature j, :math:`\theta = 1` would always do; the rounds measur
 :math:`\theta` (``SAFETY``). Then :math:`W \leftarrow W + \theta U`, :math:`V \leftarrow V + s \theta U`, and the centre
 moves to V.
 
-:math:`k_j = \max(k_0, t/4) + \kappa q_j` in round t, with :math:`q_j = \sum_i x_{ij}^2`: features that all rows share
+:math:`k_j = \max(k_0, t/4) + \kappa q_j` in round t, with :math:`q_j = c \sum_i x_{ij}^2`, c the cost of a cell by its
+margin, so that neither the scale of X nor that of the margins matters: features that all rows share
 must be held back in proportion to their curvature, or all parts correct the same error at once. :math:`\kappa` is
 balanced: held back too little the primal lags, too much the dual, by ``lead``.
 
@@ -66,6 +67,7 @@ SAFETY = 3.0
 FIRST_BALANCE = 3
 SETTLED = 0.1
 AFRESH = 32
+FIRST_STALL = 64  # rounds; from there on the gap has to halve while their number doubles, in single precision
 FIRST_LOOK = 4
 MARGIN = 0.9
 LOCAL_PASSES_OF_DENSE_ROWS = 10
@@ -209,9 +211,10 @@ class Fleet(Protocol):
         """Read every part and say what is in it (``describe_block``)."""
 
     def open(self, plan: Plan) -> tuple[Array, Array]:
-        """Build the parts. Return the sum of ``part.squares`` and, for every feature, the number of parts that have it.
+        """Build the parts, with dual variables of zero; a second call begins anew, in another precision.
 
-        Both of shape (n_features + 1,); the last, of the constant feature, is the number of parts.
+        Return the sum of ``part.squares`` and, for every feature, the number of parts that have it. Both have
+        shape (n_features + 1,); the last entry of the latter, of the constant feature, is the number of parts.
         """
 
     def round(self, order: RoundOrder) -> RoundAnswer | None:
@@ -276,13 +279,17 @@ class StateForms:
 
 @dataclass(frozen=True)
 class Limits:
-    """When rounds end: relative gap, number of rounds, seconds; the seed; passes of a part in a round."""
+    """When rounds end: relative gap, number of rounds, seconds; the seed; passes of a part in a round.
+
+    ``rounds``: those that were made before, in another precision.
+    """
 
     tol: float
     max_iter: int
     time_limit: float | None
     seed: int
     passes: int = 1
+    rounds: int = 0
 
 
 @dataclass(frozen=True)
@@ -313,7 +320,8 @@ class HeldBackRounds:
     def __init__(self, plan: Plan, fleet: Fleet, squares: Array, counts: Array, limits: Limits, monitor: Monitor):
         self.plan, self.fleet, self.limits, self.monitor = plan, fleet, limits, monitor
         self.forms = StateForms(plan.prior, plan.labels.n_labels, plan.bias)
-        self.squares, self.counts = squares, np.maximum(counts, 1.0)
+        self.counts = np.maximum(counts, 1.0)
+        self.squares = squares * plan.scale
         self.coherence = self.counts.copy()
         shape = (plan.n_features + 1, self.forms.width)
         self.W, self.V, self.C = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -324,6 +332,7 @@ class HeldBackRounds:
         self.best_primal = np.full(self.forms.groups, np.inf)
         self.best = np.zeros(shape, dtype=plan.dtype)
         self.optimism, self.next_look = 1.0, FIRST_LOOK
+        self.gap_before, self.next_stall = np.inf, FIRST_STALL // 2
 
     def run(self) -> RoundsResult:
         """Go on until the recomputed certificate holds, or a limit is reached."""
@@ -341,16 +350,22 @@ class HeldBackRounds:
                 bounds, sums = self._sums(weights)
                 if bounds.within(limits.tol):
                     self._tell(bounds, looks)
-                    return RoundsResult(weights, bounds, self.t, Status.converged)
+                    return RoundsResult(weights, bounds, self.rounds, Status.converged)
                 self._judge(bounds)
                 self._take(sums)
+                status = status or self._stalled(bounds)
             stopped = self._tell(bounds, looks)
             if status is not None or stopped:
                 if bounds is None or weights is None:
                     weights = self._candidate()
                     bounds, _ = self._sums(weights)
                 reason = Status.converged if bounds.within(limits.tol) else status or Status.stopped
-                return RoundsResult(weights, bounds, self.t, reason)
+                return RoundsResult(weights, bounds, self.rounds, reason)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds, those before included."""
+        return self.limits.rounds + self.t
 
     def _round(self) -> RoundAnswer | None:
         t, at_once = self.t, self.fleet.at_once
@@ -438,6 +453,14 @@ class HeldBackRounds:
         if not self.fleet.at_once and bounds.dual is not None:
             self.optimism = max((bounds.primal - bounds.dual) / self.gap, 0.1) if self.gap > 0 else 1.0
 
+    def _stalled(self, bounds: Bounds) -> Status | None:
+        """Whether rounding keeps the gap from falling, as in core/m3l/linear.hpp."""
+        if self.plan.dtype != np.float32 or bounds.dual is None or self.t < self.next_stall:
+            return None
+        gap, before = bounds.primal - bounds.dual, self.gap_before
+        self.gap_before, self.next_stall = gap, 2 * self.t
+        return None if gap < 0.5 * before or self.t < FIRST_STALL else Status.imprecise
+
     def _candidate(self) -> NDArray[Any]:
         """Weights to certify: those of the best primal value, or the point that parts would be given next."""
         if self.fleet.at_once and np.isfinite(self.best_primal).all():
@@ -457,7 +480,7 @@ class HeldBackRounds:
         late = answer is not None and not answer.complete
         if late or self.monitor.time_left(self.limits.time_limit) <= 0:
             return Status.time_limit
-        return Status.max_iter if self.t >= self.limits.max_iter else None
+        return Status.max_iter if self.rounds >= self.limits.max_iter else None
 
     def _tell(self, bounds: Bounds | None, looked: bool) -> bool:
         """Report the round; True asks to stop."""
@@ -467,4 +490,4 @@ class HeldBackRounds:
             primal, dual = float(self.best_primal.sum()), self.dual
         else:
             primal = dual = None  # type: ignore[assignment]
-        return self.monitor(self.t, self.monitor.elapsed, primal, dual)
+        return self.monitor(self.rounds, self.monitor.elapsed, primal, dual)

@@ -1,0 +1,447 @@
+"""The driver's side of a fit on a cluster: where each part lives, what it is asked, what happens when it is lost.
+
+A task is pinned to the home of its part, for the state is there and nowhere else; Dask would wait for ever for a home
+that has died. So every wait here is a loop with an end: it looks, every second, whether the homes are still there, and
+gives up, with an error, when there has been no worker to go on with for `PATIENCE` seconds.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic, sleep
+from typing import Any, Self
+
+from distributed import Client, Future, KilledWorker, wait
+from distributed.comm import CommClosedError
+
+from multimargin.dask._collections import RemoteBlock
+from multimargin.dask._facts import block_facts
+from multimargin.dask._worker import (
+    LOST,
+    PLUGIN,
+    PartsPlugin,
+    Slice,
+    call_part,
+    forget,
+    forget_part,
+    forget_rows,
+    load_part,
+    stop,
+)
+from multimargin.errors import FitError, InputError
+from multimargin.estimators.m3l.parts import BlockFacts, Plan
+
+__all__ = ["Crew", "Load", "facts_of_blocks"]
+
+POLL = 0.2
+"""Seconds between two looks at the answers."""
+LOOK = 1.0
+"""Seconds between two looks at the workers."""
+PATIENCE = 30.0
+"""Seconds to wait for a worker where there is none, or where the one that is needed has no memory left to run."""
+MOST_LOSSES = 4
+"""Lives of a part that may be lost."""
+GONE = (CancelledError, CommClosedError, KilledWorker, OSError, TimeoutError)
+
+
+@dataclass(frozen=True)
+class Load:
+    """A part to be: its rows, and what makes its state of them on a worker."""
+
+    slices: tuple[Slice, ...]
+    make: Callable[..., Any]
+
+
+class Crew:
+    """The parts of one fit on the workers of a cluster; a context manager that leaves the cluster clean."""
+
+    def __init__(self, client: Client, blocks: Sequence[RemoteBlock], plan: Plan, need: str) -> None:
+        self.client, self.blocks, self.plan_of_all, self.need = client, blocks, plan, need
+        self.fit = uuid.uuid4().hex
+        self.loads: list[Load] = []
+        self.homes: list[str | None] = []
+        self.lives: list[int] = []
+        self.losses: list[int] = []
+        self.told: list[Any] = []
+        self._computed: dict[int, Future] = {}
+        self._asked: set[Future] = set()
+        self._slow: set[str] = set()
+        self._watch = Watch(client, need)
+
+    def __enter__(self) -> Self:
+        self.client.register_plugin(PartsPlugin(), name=PLUGIN)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cancel([*self._asked, *self._computed.values()])
+        self._asked.clear()
+        self._computed.clear()
+        self._tell_workers(forget)
+
+    def hold(self, computed: Mapping[int, Future]) -> None:
+        """Use these blocks, which are computed already, for the first load."""
+        self._computed.update(computed)
+
+    def plan(self, loads: Sequence[Load]) -> None:
+        """Say which parts there are."""
+        count = len(loads)
+        self.loads = list(loads)
+        self.homes, self.lives, self.losses = [None] * count, [0] * count, [0] * count
+        self.told = [None] * count
+
+    def load(self, on_poll: Callable[[], None] | None = None) -> list[int]:
+        """Bring every part to a living worker; return the parts that began a new life."""
+        fresh: list[int] = []
+        while missing := self._homeless():
+            self._find_homes(missing)
+            asked = {part: self._ask_to_load(part) for part in missing}
+            answers, lost = self._answers(asked, on_poll)
+            for part, told in answers.items():
+                self.told[part] = told
+                fresh.append(part)
+            for part in lost:
+                self._check_blocks(part)
+            self.lose(lost)
+        if fresh:
+            self._computed.clear()  # from now on the rows are in the parts
+            self._tell_workers(forget_rows)
+        return sorted(set(fresh))
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        arguments: Mapping[int, tuple[Any, ...]],
+        on_poll: Callable[[], None] | None = None,
+    ) -> tuple[dict[int, Any], set[int]]:
+        """Call a function on the state of parts; return the answers, and the parts that are lost."""
+        asked = {part: self.ask(function, part, *given) for part, given in arguments.items()}
+        answers, lost = self._answers(asked, on_poll)
+        self.lose(lost)
+        return answers, lost
+
+    def ask(self, function: Callable[..., Any], part: int, *arguments: Any) -> Future:
+        """Begin a call on the state of a part; the arguments may be futures."""
+        return self._submit(self.homes[part], call_part, self.fit, part, self.lives[part], function, *arguments)
+
+    def send(self, values: Any, part: int) -> Future | None:
+        """Put values on the worker of a part; None if it is gone."""
+        try:
+            (future,) = self.client.scatter([values], workers=[self.homes[part]], hash=False)
+        except GONE:
+            return None
+        self._asked.add(future)
+        return future
+
+    def finish(self, asked: Mapping[int, Future], straggler_factor: float | None = None) -> set[int]:
+        """Wait until tasks have ended, without bringing what they return; return the parts that are lost.
+
+        A part that takes many times as long as the median is lost, too, and its worker gets no other one.
+        """
+        began, ended, lost = monotonic(), [], set()
+        pending = dict(asked)
+        while pending:
+            first_done(pending.values(), all_of_them=straggler_factor is None)
+            for part in [part for part, future in pending.items() if future.status != "pending"]:
+                future = pending.pop(part)
+                ended.append(monotonic() - began)
+                if future.status != "finished" and self._answer(future, part) == LOST:
+                    lost.add(part)
+            lost.update(self._orphans(pending))
+            if straggler_factor is not None and len(ended) > len(asked) / 2:
+                limit = max(straggler_factor * sorted(ended)[len(asked) // 2], LOOK)
+                if monotonic() - began > limit and len(pending) < len(asked) / 2:
+                    self._slow.update(home for part in pending if (home := self.homes[part]) is not None)
+                    lost.update(pending)
+            for part in lost & pending.keys():
+                pending.pop(part)
+        return lost
+
+    def on_home(self, part: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function on the worker of a part, with futures of any parts; None if a worker is gone."""
+        future = self._submit(self.homes[part], function, *arguments)
+        answers, _ = self._answers({part: future}, None, range(len(self.homes)))
+        return answers.get(part)
+
+    def gone(self) -> set[int]:
+        """Parts whose worker is gone."""
+        self._watch.look_again()
+        return set(self._orphans(dict.fromkeys(range(len(self.homes)))))
+
+    def drop(self, futures: Iterable[Future]) -> None:
+        """Let go of futures; those that have not ended are taken back."""
+        futures = list(futures)
+        self._asked.difference_update(futures)
+        running = [future for future in futures if future.status == "pending"]
+        if running:
+            self._cancel(running)
+
+    def moves(self) -> list[tuple[int, str]]:
+        """Return parts that should move, and where to: from workers with several to workers with none."""
+        free = [worker for worker in self._watch.workers() if worker not in self.homes and worker not in self._slow]
+        moves: list[tuple[int, str]] = []
+        for worker in free:
+            homes = [home for part, home in enumerate(self.homes) if part not in dict(moves)]
+            crowded = max(set(homes), key=lambda home: (homes.count(home), str(home)), default=None)
+            if crowded is None or homes.count(crowded) < 2:
+                break
+            moves.append((max(part for part, home in enumerate(self.homes) if home == crowded), worker))
+        return moves
+
+    def move(self, part: int, home: str, load: Load) -> None:
+        """Load a part on another worker; if that fails, it has no home."""
+        old, life = self.homes[part], self.lives[part]
+        usual, self.loads[part] = self.loads[part], load
+        self.homes[part], self.lives[part] = home, life + 1
+        _, lost = self._answers({part: self._ask_to_load(part)}, None)
+        self.loads[part] = usual
+        self._computed.clear()
+        self._tell_workers(forget_rows)
+        self.drop([self._submit(old, forget_part, self.fit, part, life)] if old in self._watch.workers() else [])
+        if lost:
+            self.lose(lost)
+            self.load()
+
+    def stop(self) -> None:
+        """Ask what runs on the workers to end after its current pass."""
+        self._tell_workers(stop)
+
+    def _submit(self, home: str | None, function: Callable[..., Any], *arguments: Any) -> Future:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")  # once per part, and part of it
+            future = self.client.submit(
+                function, *arguments, workers=[home], allow_other_workers=False, pure=False, retries=0
+            )
+        self._asked.add(future)
+        return future
+
+    def _ask_to_load(self, part: int) -> Future:
+        load = self.loads[part]
+        for cut in load.slices:
+            if cut.block not in self._computed:
+                self._computed[cut.block] = self.client.compute(self.blocks[cut.block].value)
+        blocks = [self._computed[cut.block] for cut in load.slices]
+        return self._submit(
+            self.homes[part],
+            load_part,
+            self.fit,
+            part,
+            self.lives[part],
+            load.slices,
+            blocks,
+            self.plan_of_all,
+            load.make,
+        )
+
+    def _answers(
+        self, asked: Mapping[int, Future], on_poll: Callable[[], None] | None, also: Iterable[int] = ()
+    ) -> tuple[dict[int, Any], set[int]]:
+        """Wait for answers; parts whose home is gone are lost, and all if that of one of the others is."""
+        also = list(also)
+        answers: dict[int, Any] = {}
+        lost: set[int] = set()
+        pending = dict(asked)
+        try:
+            while pending:
+                for part in self._done(pending):
+                    answer = self._answer(pending.pop(part), part)
+                    if isinstance(answer, str) and answer == LOST:
+                        lost.add(part)
+                    else:
+                        answers[part] = answer
+                if on_poll is not None:
+                    on_poll()
+                orphans = pending if self._orphans(dict.fromkeys(also)) else self._orphans(pending)
+                for part in list(orphans):
+                    del pending[part]
+                    lost.add(part)
+        finally:
+            self.drop(asked.values())
+        return answers, lost
+
+    def _done(self, pending: Mapping[int, Future]) -> list[int]:
+        done = {future.key for future in first_done(pending.values())}
+        return [part for part, future in pending.items() if future.key in done]
+
+    def _answer(self, future: Future, part: int) -> Any:
+        """Answer of a task that has ended; LOST if its worker went before it was brought here."""
+        while True:
+            try:
+                return future.result(timeout=LOOK)
+            except TimeoutError:
+                if future.status != "finished" or self._orphans({part: future}):
+                    return LOST
+            except GONE:
+                return LOST
+            except MemoryError as error:
+                msg = f"A worker has run out of memory in part {part}. {self.need}"
+                raise FitError(msg) from error
+
+    def _orphans(self, pending: Mapping[int, Any]) -> list[int]:
+        living = self._watch.workers({home for part in pending if (home := self.homes[part]) is not None})
+        return [part for part in pending if self.homes[part] not in living]
+
+    def _homeless(self) -> list[int]:
+        return [part for part, home in enumerate(self.homes) if home is None]
+
+    def lose(self, parts: Iterable[int]) -> None:
+        for part in parts:
+            self.homes[part] = None
+            self.losses[part] += 1
+            if self.losses[part] >= MOST_LOSSES:
+                msg = (
+                    f"Part {part} of {len(self.loads)} was lost {self.losses[part]} times: the workers that held it "
+                    f"died. {self.need} The logs of the workers say why they ended."
+                )
+                raise FitError(msg)
+
+    def _find_homes(self, parts: Iterable[int]) -> None:
+        workers = self._watch.some_workers()
+        workers = [worker for worker in workers if worker not in self._slow] or workers
+        taken = dict.fromkeys(workers, 0)
+        for home in self.homes:
+            if home in taken:
+                taken[home] += 1
+        for part in parts:
+            home = min(workers, key=lambda worker: (taken[worker], workers.index(worker)))
+            taken[home] += 1
+            self.homes[part] = home
+            self.lives[part] += 1
+
+    def _check_blocks(self, part: int) -> None:
+        """Compute lost blocks again; raise InputError if one cannot be."""
+        for cut in self.loads[part].slices:
+            future = self._computed.get(cut.block)
+            if future is None or future.status in ("pending", "finished"):
+                continue
+            self._computed[cut.block] = again = self.client.compute(self.blocks[cut.block].value)
+            if not first_done([again]):
+                continue
+            if again.status != "finished":
+                name = self.blocks[cut.block].name
+                msg = (
+                    f"The rows of {name} were lost with the worker that held them, and cannot be computed again: they "
+                    "were scattered or persisted from data that are gone. Give blocks that can be loaded again, such "
+                    "as delayed readers of files, or fit again."
+                )
+                raise InputError(msg)
+
+    def _cancel(self, futures: list[Future]) -> None:
+        with suppress(*GONE):
+            self.client.cancel(futures, force=True)
+
+    def _tell_workers(self, function: Callable[..., None]) -> None:
+        with suppress(OSError, TimeoutError):  # no scheduler, no workers: their state went with them
+            self.client.sync(self.client._run, function, self.fit, on_error="ignore", callback_timeout=PATIENCE)
+
+
+class Watch:
+    """Which workers there are, asked for at most once a second."""
+
+    def __init__(self, client: Client, need: str) -> None:
+        self.client, self.need = client, need
+        self._known: dict[str, Any] = {}
+        self._looked = -LOOK
+        self._paused: dict[str, float] = {}
+
+    def workers(self, needed: Iterable[str] = ()) -> list[str]:
+        """Addresses of the workers; raises FitError where a needed one has been out of memory for too long."""
+        now = monotonic()
+        if now - self._looked >= LOOK:
+            self._known = worker_infos(self.client)
+            self._looked = now
+        paused = {a for a in needed if a in self._known and self._known[a].get("status") == "paused"}
+        self._paused = {address: self._paused.get(address, now) for address in paused}
+        for address, since in self._paused.items():
+            if now - since > PATIENCE:
+                msg = f"The worker {address} is paused: its memory is full. {self.need}"
+                raise FitError(msg)
+        return list(self._known)
+
+    def look_again(self) -> None:
+        """Ask the scheduler the next time."""
+        self._looked = -LOOK
+
+    def some_workers(self) -> list[str]:
+        """Addresses of the workers, in the order of their names; waits for one if there is none."""
+        since = monotonic()
+        while True:
+            self.look_again()
+            if self.workers():
+                names = {address: str(info.get("name", address)) for address, info in self._known.items()}
+                return sorted(self._known, key=lambda address: (len(names[address]), names[address]))
+            if monotonic() - since > PATIENCE:
+                msg = (
+                    f"The cluster has had no worker for {PATIENCE:.0f} seconds: all of them have ended. Start workers "
+                    f"and fit again. {self.need}"
+                )
+                raise FitError(msg)
+            sleep(POLL)
+
+
+def worker_infos(client: Client) -> dict[str, Any]:
+    """Return what the scheduler knows of its workers; FitError if there is no scheduler."""
+    try:
+        if client.status != "running":
+            msg = f"the client is {client.status}"
+            raise OSError(msg)
+        # Not client.scheduler_info, whose answer a clock of the client may replace by one without workers.
+        told = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=PATIENCE)
+    except (OSError, TimeoutError) as error:
+        msg = f"The scheduler of the cluster does not answer: {error}. Start a cluster and fit again."
+        raise FitError(msg) from error
+    workers: dict[str, Any] = told["workers"]
+    return workers
+
+
+def first_done(futures: Iterable[Future], *, all_of_them: bool = False) -> set[Future]:
+    """Wait a moment for one future, or all; return those that have ended, however."""
+    futures = list(futures)
+    with suppress(*GONE):  # whatever it is, the state of the futures tells
+        wait(futures, timeout=POLL, return_when="ALL_COMPLETED" if all_of_them else "FIRST_COMPLETED")
+    return {future for future in futures if future.status != "pending"}
+
+
+def facts_of_blocks(
+    client: Client, blocks: Sequence[RemoteBlock]
+) -> tuple[list[tuple[BlockFacts, bool]], dict[int, Future]]:
+    """Compute the blocks on the workers; return what they tell of themselves, and the blocks."""
+    need = "It was counting the rows of the blocks; smaller blocks need less memory."
+    watch = Watch(client, need)
+    watch.some_workers()
+    computed = dict(enumerate(client.compute([block.value for block in blocks])))
+    told = [client.submit(block_facts, computed[k], pure=False, retries=0) for k in range(len(blocks))]
+    pending = set(told)
+    try:
+        while pending:
+            pending -= first_done(pending)
+            if not watch.workers():
+                watch.some_workers()
+            failed = next((k for k, future in enumerate(told) if future.status in ("error", "cancelled", "lost")), None)
+            if failed is not None:
+                _raise_of(told[failed], blocks[failed].name)
+        return [future.result(timeout=PATIENCE) for future in told], computed
+    except TimeoutError as error:
+        msg = f"What the blocks tell of themselves did not arrive within {PATIENCE:.0f} seconds. {need}"
+        raise FitError(msg) from error
+    except BaseException:
+        client.cancel([*told, *computed.values()], force=True)
+        raise
+
+
+def _raise_of(future: Future, name: str) -> None:
+    try:
+        future.result(timeout=PATIENCE)
+    except KilledWorker as error:
+        msg = f"Workers died while they computed {name}, most likely out of memory. Give smaller blocks."
+        raise FitError(msg) from error
+    except (CancelledError, TimeoutError) as error:
+        msg = (
+            f"The rows of {name} are lost: they were scattered or persisted, and the worker that held them is gone. "
+            "Give blocks that can be loaded again, such as delayed readers of files."
+        )
+        raise InputError(msg) from error

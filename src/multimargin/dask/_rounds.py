@@ -1,0 +1,81 @@
+"""Layouts in which each worker holds a part of the rows: held-back rounds over the parts."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from multimargin.dask._crew import Crew, Load
+from multimargin.dask._facts import Facts, is_recipe, local_model
+from multimargin.dask._fleet import DaskFleet
+from multimargin.dask._layout import Layout, row_parts
+from multimargin.dask._whole_rows import Told
+from multimargin.estimators import LinearM3L
+from multimargin.estimators.contract import Model, Monitor, WarmStart
+from multimargin.estimators.m3l.parted import local_passes
+from multimargin.estimators.m3l.parts import Block, Plan, check_rounds_suit, make_plan
+from multimargin.estimators.m3l.rounds import HeldBackRounds, Limits
+from multimargin.labels import LabelMatrix
+from multimargin.priors import made_prior
+
+__all__ = ["fit_in_rounds"]
+
+
+def fit_in_rounds(
+    crew: Crew, facts: Facts, model: Any, layout: Layout, seed: int, last: WarmStart | None, monitor: Monitor
+) -> tuple[Told, Model]:
+    """Train all parts together; ``model`` is the estimator on the cluster, whose parameters count."""
+    check_rounds_suit(model)
+    if not facts.shuffled:
+        warnings.warn(
+            "The rows seem to be sorted: label frequencies differ between blocks by more than chance, and rounds over "
+            "parts of such rows take about twice as many. Shuffle the rows before they are cut into blocks.",
+            stacklevel=3,
+        )
+    plan = _with_prior(crew, facts, model) if is_recipe(model.prior) else facts.plan
+    limits = Limits(
+        tol=float(model.tol),
+        max_iter=int(model.max_iter),
+        time_limit=model.time_limit,
+        seed=seed,
+        passes=local_passes(facts.blocks) if model.local_passes == "auto" else int(model.local_passes),
+    )
+    beta = None if last is None else last.state["beta"] * (plan.C / last.C)
+    fleet = DaskFleet(crew, facts, layout, model.n_jobs, beta, model.straggler_factor, model.elastic)
+    rounds = HeldBackRounds(plan, fleet, *fleet.open(plan), limits, monitor)
+    if beta is not None:
+        rounds._take(fleet.sum(0, None, np.zeros((facts.n_labels, plan.n_features + 1))))
+    found = rounds.run()
+    fitted = {
+        "coef_": np.ascontiguousarray(found.weights[:, :-1]),
+        "intercept_": np.ascontiguousarray(found.weights[:, -1]),
+    }
+    state = None
+    if model.warm_start:
+        state = {"beta": fleet.betas(rounds.committed, rounds.theta), "newton": False}
+    told = Told(plan.constant, plan.prior, plan.dtype)
+    return told, Model(fitted, found.bounds, found.rounds, found.status, state)
+
+
+def _with_prior(crew: Crew, facts: Facts, model: LinearM3L) -> Plan:
+    """Make the prior from the labels of all rows, which are brought here for it."""
+    crew.plan([Load((cut,), only_labels) for cut in row_parts(facts.rows, 1)[0]])
+    crew.load()
+    positives = sp.csr_matrix(sp.vstack([positives for positives, _ in crew.told]), dtype=np.float64)
+    unknown = [missing for _, missing in crew.told]
+    if any(missing is not None for missing in unknown):
+        shapes = [positive.shape for positive, _ in crew.told]
+        rows = [sp.csr_array(s) if m is None else m for m, s in zip(unknown, shapes, strict=True)]
+        positives = positives + sp.csr_matrix(sp.vstack(rows), dtype=np.float64) * np.nan
+    plan = make_plan(local_model(model, made_prior(model.prior, positives)), facts.blocks)
+    return replace(plan, labels=facts.plan.labels)
+
+
+def only_labels(rows: Block) -> tuple[None, tuple[Any, Any]]:
+    """Return the labels of a block; runs on a worker."""
+    labels: LabelMatrix = rows.y
+    return None, (labels.positives, labels.missing)
