@@ -263,8 +263,8 @@ WORDS = {
     "OutputKernelClassifier: C": RIVALS,
     "SubmodularClassifier: pairs": (
         "Attraction between half of the pairs, the default, and none: no set gains by it, and it takes "
-        "longer. It stays the default because attraction is what the model has over `pairs=0`, reverse multi- "
-        "label learning; `pairs=0` may be tried first."
+        "longer. It stays the default because attraction is what the model has over `pairs=0`, reverse "
+        "multi-label learning; `pairs=0` may be tried first."
     ),
     "LinearM3L: intercept_scaling": ('At `C="scale"`, a constant feature as long as the rows instead of 1.'),
     "LinearM3L: tol": (
