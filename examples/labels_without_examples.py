@@ -34,12 +34,12 @@ def strokes() -> Rows:
     train, test = order[: len(order) // 2], order[len(order) // 2 :]
     R = priors.from_signatures(data.signatures)
     truth = data.Y[test]
-    known = LinearM3L(prior=R, random_state=0).fit(data.X[train], data.Y[train]).predict(data.X[test])
+    known = LinearM3L(C=1.0, prior=R, random_state=0).fit(data.X[train], data.Y[train]).predict(data.X[test])
     rows = []
     for label, name in enumerate(data.label_names):
         Y = data.Y[train].astype(float)
         Y[:, label] = np.nan
-        unknown = LinearM3L(prior=R, random_state=0).fit(data.X[train], Y).predict(data.X[test])
+        unknown = LinearM3L(C=1.0, prior=R, random_state=0).fit(data.X[train], Y).predict(data.X[test])
         majority = max(truth[:, label].mean(), 1 - truth[:, label].mean())
         right = [float(np.mean(predicted[:, label] == truth[:, label])) for predicted in (unknown, known)]
         rows.append((name, *right, float(majority)))

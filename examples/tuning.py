@@ -13,11 +13,14 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
 from multimargin import LinearM3L, TunedM3L, datasets, metrics, plots
 
 data = datasets.load("emotions") if os.environ.get("MULTIMARGIN_DATA") else datasets.load_digit_strips()
 
-plain = LinearM3L().fit(data.X_train, data.Y_train)
+plain = make_pipeline(StandardScaler(), LinearM3L()).fit(data.X_train, data.Y_train)
 tuned = TunedM3L("example-f1", n_jobs=-1, random_state=0).fit(data.X_train, data.Y_train)
 print(tuned.summary())
 for name, model in {"out of the box": plain, "tuned": tuned}.items():

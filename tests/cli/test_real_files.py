@@ -205,7 +205,7 @@ def test_a_share_of_the_rows_is_held_out(run: Run, folder: Path) -> None:
     shown = run(*words, "0.2").out
     assert "On the 10 rows held out:" in shown
     assert "macro" in shown
-    assert answer(run("fit", "digit-strips", "--test-size", "0.5", "--json"))["held_out"]["rows"] > 100
+    assert answer(run("fit", "digit-strips", "-p", "C=1", "--test-size", "0.5", "--json"))["held_out"]["rows"] > 100
     for strange in ("0", "1.5", "-1"):
         assert "--test-size takes a share" in run(*words, strange).errors[0]
     assert "--test-size" in run(*words, "60").errors[0]

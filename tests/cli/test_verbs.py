@@ -180,7 +180,7 @@ def test_list_models_shows_every_parameter(run: Run) -> None:
     entries = {entry["name"]: entry for entry in json.loads(run("fit", "--list-models", "--json").out)}
     assert set(entries) == {*REGISTRY, *baselines.REGISTRY}
     assert entries["linear-m3l"]["parameters"]["C"] == "scale"
-    assert "-p C=1.0" in run("fit", "--list-models").out
+    assert "-p C=scale" in run("fit", "--list-models").out
 
 
 def predictions(text: str) -> tuple[list[str], np.ndarray]:

@@ -93,7 +93,7 @@ def test_weights_stay_in_their_columns_and_predict_exactly(tiny):
 def test_a_clique_that_owns_a_copy_of_all_columns_is_a_clique_that_owns_none(rng, loss):
     X = rng.normal(size=(60, 3))
     Y = (X @ rng.normal(size=(3, 3)) + rng.normal(size=(60, 1)) > 0).astype(int)
-    options = {"graph": PAIRS, "loss": loss, **EXACT, "tol": 1e-6}
+    options = {"C": 1.0, "graph": PAIRS, "loss": loss, **EXACT, "tol": 1e-6}
     plain = CliqueClassifier(**options).fit(X, Y)
     joint = CliqueClassifier(joint_features={(0, 1): [3, 4, 5], (1, 2): [3, 4, 5]}, **options)
     joint.fit(np.hstack([X, X]), Y)
