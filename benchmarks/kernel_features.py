@@ -1,8 +1,9 @@
 """Features of a kernel in front of LinearM3L, against the exact KernelM3L: objective, test errors, CPU seconds.
 
 RBF kernel, C = 1, tol 1e-3, random training rows and as many others to test on (of AwA rows of the animals seen in
-training). Nystroem restricts the exact problem to the span of its landmarks: its objective is at least the exact
-optimum. Random features (RBFSampler) approximate the kernel itself. Seconds are CPU time of fit and transformation.
+training, scaled to unit length). Nystroem restricts the exact problem to the span of its landmarks: its objective is at
+least the exact optimum. Random features (RBFSampler) approximate the kernel itself. Seconds are CPU time of fit and
+transformation.
 
     MULTIMARGIN_DATA=folder python benchmarks/kernel_features.py [--sets mediamill awa] [--components 200 1000 2000]
 """
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 from _common import cpu_clock, save
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import normalize
 
 from multimargin import KernelM3L, LinearM3L, datasets, metrics
 
@@ -28,6 +30,7 @@ def load(name, n):
     rows = np.random.default_rng(0).permutation(data.X_train.shape[0])[: 2 * n]
     X, Y = data.X_train[rows], data.Y_train[rows]
     X = X.toarray() if sp.issparse(X) else np.asarray(X)
+    X = normalize(X) if name == "awa" else X
     Y = Y.toarray() if sp.issparse(Y) else np.asarray(Y)
     varies = (Y[:n].sum(axis=0) > 0) & (Y[:n].sum(axis=0) < n)
     return X[:n], Y[:n, varies], X[n:], Y[n:, varies]

@@ -2,7 +2,7 @@
 
 Generates sparse text-like rows of unit length and labels whose frequencies follow a power law: each label has some
 words of its own, its rows have half of them beside words that anyone has. What is measured runs in a process of its
-own; with ``--set eurlex-4k`` the real set is read instead.
+own; with ``--set eurlex-4k`` the real set is read instead, and its rows are scaled to unit length.
 
     python benchmarks/many_labels.py --labels 100000 --rows 100000 --memory "4 GiB"
     MULTIMARGIN_DATA=... python benchmarks/many_labels.py --set eurlex-4k --tol 0.02 --prune -1 0.01 0.05
@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from _common import clock, cpu_clock, memory, save
+from sklearn.preprocessing import normalize
 
 LABELS_A_ROW, OWN_WORDS, COMMON_WORDS, WORDS_OF_LABEL = 3, 6, 10, 12
 
@@ -40,8 +41,7 @@ def generate(n_rows, n_labels, n_features, seed=0):
     columns = np.hstack([of_labels, of_anyone])
     values = 0.5 + rng.random(columns.shape, dtype=np.float32)
     X = _csr(values, columns, n_features)
-    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-    X.data /= np.repeat(norms, np.diff(X.indptr)).astype(np.float32)
+    X = normalize(X)
     Y = _csr(np.ones(labels.shape, dtype=np.int8), labels, n_labels)
     Y.data[:] = 1
     return X, Y
@@ -61,7 +61,7 @@ def store(folder, options):
 
         data = datasets.load(options.set)
         parts = (data.X_train, data.Y_train), (data.X_test, data.Y_test)
-        parts = [(sp.csr_array(X).astype(np.float32), sp.csr_array(Y)) for X, Y in parts]
+        parts = [(normalize(sp.csr_array(X).astype(np.float32)), sp.csr_array(Y)) for X, Y in parts]
     else:
         X, Y = generate(options.rows + options.test_rows, options.labels, options.features)
         parts = (X[: options.rows], Y[: options.rows]), (X[options.rows :], Y[options.rows :])

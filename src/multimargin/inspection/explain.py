@@ -322,7 +322,7 @@ def top_features(model: Any, label: Any, k: int = 10, *, X: Any = None) -> Featu
 
 def _weights(model: Any, column: int) -> NDArray[np.float64]:
     """Weights of a label, also of a model with sparse ones."""
-    return dense_weights(model.coef_[column : column + 1])[0].astype(np.float64)
+    return np.asarray(dense_weights(model.coef_[column : column + 1])[0], dtype=np.float64)
 
 
 def _last_step(model: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any], NDArray[Any]]:
