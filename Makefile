@@ -55,9 +55,11 @@ format: .venv/developer
 stubs: .venv/developer
 	$(BIN)/python tools/stubs.py
 
+# Every family beside a peer and beside the limits of the machine, and how each grows; tables and a picture in benchmarks/results.
 bench: .venv/developer
 	$(BIN)/python -m pip install -q --group bench
-	$(BIN)/python benchmarks/linear_m3l.py --sets bibtex tmc2007 medical --name quick
+	$(BIN)/python benchmarks/overview.py
+	$(BIN)/python benchmarks/scaling.py
 
 docs: .venv/installed
 	$(BIN)/python -m pip install -q --group docs

@@ -91,7 +91,7 @@ def compare(name):
             row[title + word] = example_f1(Y_test, model.fit(X, Y).predict(X_test))
     row["MLkNN"] = example_f1(Y_test, MLkNN().fit(X, Y).predict(X_test))
     size = min(max(n_labels // 2, 2), 7)
-    row["RAkEL"] = example_f1(Y_test, RAkEL(size, random_state=0).fit(X, Y).predict(X_test))
+    row["RAkEL"] = example_f1(Y_test, RAkEL(size, C=1.0, random_state=0).fit(X, Y).predict(X_test))
     return row
 
 

@@ -28,7 +28,7 @@ def one_split(name, X, Y, seed):
     train, test = train_test_split(np.arange(Y.shape[0]), test_size=1 / 3, random_state=seed, stratify=Y)
     X = scaled(X, train)
     Y = Y.toarray().astype(int)
-    base = CliqueClassifier(loss="softmax-margin", graph=GRAPHS[name], random_state=0)
+    base = CliqueClassifier(C=1.0, loss="softmax-margin", graph=GRAPHS[name], random_state=0)
     joint = JointDecoder(base, random_state=0).fit(X[train], Y[train])
     tuner = ThresholdTuner(base, scoring="example-f1", rule="offset", response_method="predict_proba", random_state=0)
     raw, tempered = joint.estimator_.predict_proba(X[test]), joint.predict_proba(X[test])

@@ -108,14 +108,14 @@ def our_value(model: KernelM3L, Y: np.ndarray, K: np.ndarray, sample: np.ndarray
 def against_libsvm(name: str, n: int, n_sample: int, n_jobs: int, repeats: int) -> dict[str, Any]:
     X, Y = load(name, n)
     sample = stratified_labels(Y, n_sample)
-    gamma = KernelM3L(random_state=0, callback=lambda _: True).fit(X, Y).gamma_
+    gamma = KernelM3L(C=1.0, random_state=0, callback=lambda _: True).fit(X, Y).gamma_
     K = rbf_kernel(X, gamma=gamma).astype(np.float32)
     mean, target, layout = libsvm_labels(X, Y, K, gamma, sample)
     estimate = mean * Y.shape[1]  # each sampled label stands for its part of them
 
     def fit(tol: float) -> tuple[float, float, KernelM3L]:
         cpu = time.process_time()
-        wall, model = clock(partial(KernelM3L(gamma=gamma, tol=tol, n_jobs=n_jobs, random_state=0).fit, X, Y))
+        wall, model = clock(partial(KernelM3L(C=1.0, gamma=gamma, tol=tol, n_jobs=n_jobs, random_state=0).fit, X, Y))
         return wall, time.process_time() - cpu, model
 
     above = {}
@@ -153,7 +153,7 @@ def dense_prior(name: str, n: int, n_jobs: int, repeats: int) -> dict[str, Any]:
     for _ in range(repeats):
         for which, prior in (("identity", None), ("correlation", R)):
             cpu = time.process_time()
-            wall, _ = clock(partial(KernelM3L(prior=prior, n_jobs=n_jobs, random_state=0).fit, X, Y))
+            wall, _ = clock(partial(KernelM3L(C=1.0, prior=prior, n_jobs=n_jobs, random_state=0).fit, X, Y))
             spent[which].append((wall, time.process_time() - cpu))
     identity, dense = (np.median(np.array(values), axis=0) for values in spent.values())
     return {
@@ -176,7 +176,7 @@ def memory_of(name: str, cache_size: float, n_jobs: int) -> dict[str, Any]:
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     before = memory("VmRSS")
     cpu = time.process_time()
-    wall, model = clock(partial(KernelM3L(cache_size=cache_size, n_jobs=n_jobs, random_state=0).fit, X, Y))
+    wall, model = clock(partial(KernelM3L(C=1.0, cache_size=cache_size, n_jobs=n_jobs, random_state=0).fit, X, Y))
     n, labels = Y.shape
     return {
         "set": name,

@@ -120,7 +120,7 @@ def train_napkinxc(X, Y, eps, threads):
 
 
 def ours(X, Y, tol, n_jobs):
-    return clock(lambda: LinearM3L(tol=tol, n_jobs=n_jobs, random_state=0).fit(X, Y))
+    return clock(lambda: LinearM3L(C=1.0, tol=tol, n_jobs=n_jobs, random_state=0).fit(X, Y))
 
 
 def loosest_tolerance(X, Y, target):
@@ -172,7 +172,7 @@ def race(name, eps, repeats, with_sklearn, with_napkinxc):
 
 def cpu_seconds(X, Y, prior):
     start = time.process_time()
-    LinearM3L(prior=prior, tol=1e-3, n_jobs=1, random_state=0).fit(X, Y)
+    LinearM3L(C=1.0, prior=prior, tol=1e-3, n_jobs=1, random_state=0).fit(X, Y)
     return time.process_time() - start
 
 
@@ -202,7 +202,7 @@ def race_path(name, repeats):
         return sum(clock(partial(LinearM3L(C, n_jobs=2, random_state=0).fit, X, Y))[0] for C in path)
 
     def warm():
-        model = LinearM3L(n_jobs=2, random_state=0, warm_start=True)
+        model = LinearM3L(C=1.0, n_jobs=2, random_state=0, warm_start=True)
         return sum(clock(partial(model.set_params(C=C).fit, X, Y))[0] for C in path)
 
     times = interleaved({"separate": separate, "warm": warm}, repeats)
@@ -222,7 +222,7 @@ def draw(names):
     for name, row in zip(names, axes, strict=True):
         X, Y = load(name)
         for ax, (title, prior) in zip(row, {"R = I": None, "dense R": priors.from_labels(Y)}.items(), strict=True):
-            model = LinearM3L(prior=prior, tol=1e-4, n_jobs=2, random_state=0).fit(X, Y)
+            model = LinearM3L(C=1.0, prior=prior, tol=1e-4, n_jobs=2, random_state=0).fit(X, Y)
             plots.ConvergenceDisplay.from_estimator(model, ax=ax).ax_.set_title(f"{name}, {title}")
     RESULTS.mkdir(exist_ok=True)
     figure.savefig(RESULTS / "convergence.png", dpi=90)

@@ -155,7 +155,7 @@ def kernel(n_rows: int, n_new: int, repeats: int, threads: int, n_labels: int) -
         Y = Y[:, varies]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = KernelM3L(n_jobs=threads).fit(X, Y)
+            model = KernelM3L(C=1.0, n_jobs=threads).fit(X, Y)
         labels = stratified_labels(Y, n_labels)
         rivals = [SVC(C=1.0, gamma=model.gamma_).fit(X, Y[:, label]) for label in labels]
         support = (model.dual_coef_ != 0).sum(axis=0)

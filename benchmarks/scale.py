@@ -74,7 +74,7 @@ def run(folder, n_jobs, mode):
     X, Y = fetch(folder, "X", N_FEATURES, mode), fetch(folder, "Y", N_LABELS, None)
     x_bytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     before = memory("VmRSS")
-    seconds, model = clock(lambda: LinearM3L(tol=1e-3, n_jobs=n_jobs, random_state=0).fit(X, Y))
+    seconds, model = clock(lambda: LinearM3L(C=1.0, tol=1e-3, n_jobs=n_jobs, random_state=0).fit(X, Y))
     n_rows = X.shape[0]
     return {
         "rows": n_rows,

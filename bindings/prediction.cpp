@@ -1,6 +1,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "core/prediction/answers.hpp"
 #include "core/prediction/kernel_scores.hpp"
 #include "core/prediction/linear_scores.hpp"
+#include "core/prediction/sparse_scores.hpp"
 
 namespace nb = nanobind;
 using namespace multimargin;
@@ -30,7 +32,9 @@ struct ScoredRows {
 
 // A linear or a kernel model of either precision; holds on to the arrays.
 struct Scorer {
-    std::variant<LinearModel<float>, LinearModel<double>, KernelModel<float>, KernelModel<double>> model;
+    std::variant<LinearModel<float>, LinearModel<double>, SparseLinearModel<float>, SparseLinearModel<double>,
+                 KernelModel<float>, KernelModel<double>>
+        model;
     Index labels, features;
     nb::object owner;
 };
@@ -62,6 +66,20 @@ Scorer linear_scorer(AnyLayout<T> weights, Vector<T> intercept) {
     expect(weights.shape(0) == intercept.shape(0) && weights.shape(0) > 0, "the intercepts do not fit the weights");
     return {LinearModel<T>{strided(weights), intercept.data()}, static_cast<Index>(weights.shape(0)),
             static_cast<Index>(weights.shape(1)), nb::make_tuple(weights, intercept)};
+}
+
+// offsets, labels, weights: feature by feature the labels that have a weight there, and those weights.
+template <class T>
+Scorer sparse_linear_scorer(Vector<std::int64_t> offsets, Vector<std::int32_t> labels, Vector<T> weights,
+                            Vector<T> intercept) {
+    const SparseLinearModel<T> model{view(offsets), view(labels), view(weights), view(intercept)};
+    const auto last = static_cast<std::int32_t>(intercept.shape(0)) - 1;
+    expect(offsets.shape(0) > 1 && last >= 0 && std::ranges::is_sorted(model.offsets) && model.offsets.front() == 0 &&
+               model.offsets.back() == static_cast<Index>(model.label.size()) &&
+               model.label.size() == model.weight.size() &&
+               std::ranges::all_of(model.label, [last](std::int32_t l) { return 0 <= l && l <= last; }),
+           "the weights do not fit the labels and features");
+    return {model, model.labels(), model.features(), nb::make_tuple(offsets, labels, weights, intercept)};
 }
 
 // support: the support rows; or columns: their columns, of sparse rows.
@@ -99,8 +117,14 @@ template <class T, class X>
 auto source_of(const KernelModel<T>& model, const X& x, int threads, Control& control) {
     return KernelScores<T, X>(model, x, threads, control);
 }
+template <class T, class X>
+auto source_of(const SparseLinearModel<T>& model, const X& x, int, Control&) {
+    return SparseLinearScores<T, X>(model, x);
+}
 template <class T>
 T precision_of(const LinearModel<T>&);
+template <class T>
+T precision_of(const SparseLinearModel<T>&);
 template <class T>
 T precision_of(const KernelModel<T>&);
 
@@ -159,6 +183,8 @@ template <class T>
 void bind(nb::module_& m, nb::class_<Scorer>& scorer) {
     m.def("scored_rows", &dense<T>, nb::arg("x").noconvert());
     m.def("linear_scorer", &linear_scorer<T>, nb::arg("weights").noconvert(), nb::arg("intercept").noconvert());
+    m.def("sparse_linear_scorer", &sparse_linear_scorer<T>, nb::arg("offsets").noconvert(),
+          nb::arg("labels").noconvert(), nb::arg("weights").noconvert(), nb::arg("intercept").noconvert());
     m.def("kernel_scorer", &kernel_scorer<T>, nb::arg("coef").noconvert(), nb::arg("intercept").noconvert(),
           nb::arg("support").noconvert().none(), nb::arg("columns").none(), nb::arg("kind"), nb::arg("gamma"),
           nb::arg("degree"), nb::arg("coef0"));

@@ -199,7 +199,7 @@ def _ranking(Estimator: Any, recompute: Callable[..., Any], rng: np.random.Gener
     def again(model: Any, case: Case) -> Again:
         if case.constant.all():
             return Again(0.0, 0.0)
-        primal, dual, rounding = recompute(model, case.dense, case.truth, model.C * case.row_weight, model._last.state)
+        primal, dual, rounding = recompute(model, case.dense, case.truth, model.C_ * case.row_weight, model._last.state)
         return Again(primal, dual, (rounding, 0.0))
 
     rule = str(rng.choice(["auto", "least-squares", "constant"]))
@@ -270,7 +270,7 @@ def examine(attack: Attack, tally: Tally) -> list[str]:
     model, case, wrong = attack.model, attack.case, []
     stated = model.certificate_
     share = 1e-2 * model.tol + 1e-9 if stated.converged else 1e-4
-    allowed = share * abs(stated.primal) + 1e-13 * float(case.costs(model.C, model.class_weight).sum())
+    allowed = share * abs(stated.primal) + 1e-13 * float(case.costs(model.C_, model.class_weight).sum())
     if attack.again is not None:
         again = attack.again(model, case)
         if not abs(again.primal - stated.primal) <= allowed + again.rounding[0]:

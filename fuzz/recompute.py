@@ -63,7 +63,7 @@ def m3l_targets(model: Any, case: Case, R: np.ndarray) -> np.ndarray:
 def linear_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     """P of the weights, D of the dual variables kept for a warm start."""
     R = prior_matrix(model.prior, case.sign.shape[1])
-    cost = case.costs(model.C, model.class_weight) * ~left_out(case, R)
+    cost = case.costs(model.C_, model.class_weight) * ~left_out(case, R)
     bias = model.intercept_scaling if model.fit_intercept else 0.0
     coef, intercept = model.coef_.astype(float), model.intercept_.astype(float)
     out = left_out(case, R)
@@ -87,7 +87,7 @@ def kernel_m3l(model: Any, case: Case) -> tuple[float, float | None]:
     """Return the same for kernels."""
     R = prior_matrix(model.prior, case.sign.shape[1])
     out = left_out(case, R)
-    cost = case.costs(model.C, model.class_weight) * ~out
+    cost = case.costs(model.C_, model.class_weight) * ~out
     K = kernel_values(model.kernel, case.dense, model.gamma_, model.degree, model.coef0)
     bias = model.intercept_scaling**2 if model.fit_intercept else 0.0
     A = np.zeros(case.sign.shape)
@@ -118,7 +118,7 @@ class ListedSets:
         known = ~np.isnan(Y)
         one_valued = np.array([len(np.unique(y[k])) < 2 for y, k in zip(Y.T, known.T, strict=True)])
         weight = np.ones(len(Y)) if weight is None else weight
-        self.cost = model.C * weight
+        self.cost = model.C_ * weight
         on, there = np.where(known, Y, 0.0), known.astype(float)
         a, b = model.pairs_.T
         together = (weight @ (on[:, a] * on[:, b])) / np.maximum(weight @ (there[:, a] * there[:, b]), 1e-300)
@@ -191,7 +191,7 @@ def separation(model: Any, X: Any, Y: np.ndarray, weight: np.ndarray) -> tuple[f
     rows = (weight > 0) & ~np.isnan(Y).all(axis=1)
     bias = model.intercept_scaling if model.fit_intercept else 0.0
     cells = class_weights(Y, model.class_weight)[rows]
-    Y, cost, Z = Y[rows], model.C * weight[rows], X[rows]
+    Y, cost, Z = Y[rows], model.C_ * weight[rows], X[rows]
     linear = model.kernel == "linear"
     # inner products of coefficients: of features, or of rows
     K = np.eye(Z.shape[1])

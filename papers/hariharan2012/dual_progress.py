@@ -58,7 +58,7 @@ def _kernel_m3l(X: Any, Y: NDArray[np.int8], tol: float) -> tuple[Curve, float]:
     def note(progress: Any) -> None:
         curve.append((time.process_time() - began, float(progress.pass_), progress.dual))
 
-    model = KernelM3L(kernel="rbf", tol=tol, cache_size=CACHE_MIB, random_state=0, callback=note).fit(X, Y)
+    model = KernelM3L(C=1.0, kernel="rbf", tol=tol, cache_size=CACHE_MIB, random_state=0, callback=note).fit(X, Y)
     return curve, float(model.gamma_)
 
 

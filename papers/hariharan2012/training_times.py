@@ -50,10 +50,10 @@ def training_times(settings: Settings, step: Step) -> list[Cell]:
                 sample = stratified_labels(Y, settings["liblinear_labels"])
                 seconds["LIBLINEAR"] = _liblinear_seconds(X, Y[:, sample]) / len(sample) * Y.shape[1]
             step(f"{where}: LinearM3L")
-            seconds["LinearM3L"] = _cpu(LinearM3L(random_state=0).fit, X, Y)
+            seconds["LinearM3L"] = _cpu(LinearM3L(C=1.0, random_state=0).fit, X, Y)
             for kernel in settings["kernels"]:
                 step(f"{where}: KernelM3L, {kernel}")
-                model = KernelM3L(kernel=kernel, cache_size=CACHE_MIB, random_state=0)
+                model = KernelM3L(C=1.0, kernel=kernel, cache_size=CACHE_MIB, random_state=0)
                 seconds[f"KernelM3L, {kernel}"] = _cpu(model.fit, X, Y)
                 if X.shape[0] > settings["libsvm_rows"]:
                     continue
@@ -80,7 +80,7 @@ def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
         where = f"N = {n:,}"
         step(f"{where}: cutting plane")
         until = time.process_time() + settings["seconds"]
-        plane = CuttingPlaneM3L(tol=settings["tol"], max_iter=10**6)
+        plane = CuttingPlaneM3L(C=1.0, tol=settings["tol"], max_iter=10**6)
         plane.set_params(callback=lambda _, until=until: time.process_time() > until)
         seconds = _cpu(plane.fit, X, Y)
         step(f"{where}: LinearM3L")
@@ -99,7 +99,7 @@ def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
 def _reach(X: Any, Y: NDArray[Any], primal: float) -> tuple[float, Seconds]:
     """Loosest tolerance of a grid at which LinearM3L is not above this primal value, and its time."""
     for tol in (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4):
-        model = LinearM3L(tol=tol, random_state=0)
+        model = LinearM3L(C=1.0, tol=tol, random_state=0)
         seconds = _cpu(model.fit, X, Y)
         if model.certificate_.primal <= primal:
             break
@@ -114,7 +114,7 @@ def training_progress(settings: Settings, step: Step) -> list[Cell]:
     Y, Y_test = (as_dense(data[f"Y_{part}"].astype(np.int8)) for part in (trained, tested))
 
     def run(n: int, passes: int | None) -> tuple[Seconds, LinearM3L, float, float]:
-        model = LinearM3L(random_state=0)
+        model = LinearM3L(C=1.0, random_state=0)
         if passes is not None:
             model.set_params(max_iter=passes)
         rows = slice(0, n)

@@ -77,7 +77,7 @@ def few_features(settings: Settings, step: Step) -> list[Cell]:
 
 
 def _pairs(data: _Split, share: float) -> Array:
-    model = SubmodularClassifier(pairs=share, tol=0.5, random_state=0)
+    model = SubmodularClassifier(C=1.0, pairs=share, tol=0.5, random_state=0)
     return np.asarray(data.fitted(model).pairs_)
 
 
@@ -94,10 +94,10 @@ def _contest(data: _Split, settings: Settings, draw: int) -> Iterator[tuple[str,
         for method, pairs in (("RML", 0.0), ("SML", settings["pairs"])):
             for offset, score in _selected(data, settings, pairs=pairs, fit_intercept=intercept).items():
                 yield f"{method}{offset}{words}", score
-        one_vs_all = LinearM3L(fit_intercept=intercept, random_state=0)
+        one_vs_all = LinearM3L(C=1.0, fit_intercept=intercept, random_state=0)
         yield f"BR{words}", data.f_score(data.fitted(one_vs_all).predict(data.X_test))
     if draw < settings["rakel_draws"]:
-        rakel = RAkEL(settings["labelset_size"], random_state=0)
+        rakel = RAkEL(settings["labelset_size"], C=1.0, random_state=0)
         yield "RAkEL", data.f_score(data.fitted(rakel).predict(data.X_test))
     yield "MLkNN", data.f_score(data.fitted(MLkNN()).predict(data.X_test))
 

@@ -151,6 +151,8 @@ def _is_array(hint: Any) -> bool:
 def _is_of(value: Any, hint: Any) -> bool:
     if hint is float:
         return is_real(value)
+    if hint is int:
+        return isinstance(value, Integral) and not isinstance(value, bool) and 0 <= value < 2**62
     if hint is bool:
         return isinstance(value, bool | np.bool_)
     if _is_array(hint):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,10 +34,12 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__
+from ._memory import shown_bytes
 from .baselines import OutputKernelLeastSquares, RankSVM
 from .decisions import CPath, FixedThresholds, LabelCalibrator, ThresholdTuner, TunedM3L
 from .errors import InputError
 from .estimators import CalibratedSeparationClassifier, KernelM3L, LinearM3L, OutputKernelClassifier
+from .estimators.native_scores import dense_weights
 from .fitted_rules import last_step
 
 __all__ = ["to_onnx"]
@@ -196,7 +199,7 @@ def _precision(model: Any) -> np.dtype[Any]:
     if isinstance(model, KernelM3L):
         return np.dtype(model.dual_coef_.dtype)
     if hasattr(model, "coef_"):
-        return np.result_type(model.coef_, model.intercept_)
+        return np.result_type(model.coef_.dtype, model.intercept_.dtype)
     return np.dtype(np.float64)
 
 
@@ -226,7 +229,11 @@ def _answer(graph: _Graph, X: Name, model: Any) -> _Answer:
 
 
 def _linear(graph: _Graph, X: Name, model: Any) -> Name:
-    return graph.add("Gemm", X, model.coef_, model.intercept_, transB=1)
+    size = math.prod(model.coef_.shape) * model.coef_.dtype.itemsize
+    if sp.issparse(model.coef_) and size > MOST_BYTES:  # said before they are made dense
+        need, most = shown_bytes(size), shown_bytes(MOST_BYTES)
+        _refuse(type(model).__name__, f"its weights with their zeros take {need}, and a graph holds up to {most}")
+    return graph.add("Gemm", X, dense_weights(model.coef_), model.intercept_, transB=1)
 
 
 def _kernel_machine(graph: _Graph, X: Name, model: Any) -> Name:

@@ -66,7 +66,7 @@ def storable_classes() -> dict[str, type]:
         ThresholdTuner,
         TunedM3L,
     )
-    from .estimators import REGISTRY, Certificate, CliqueCertificate, CliquePath, History
+    from .estimators import REGISTRY, Certificate, CliqueCertificate, CliquePath, History, Pruning
     from .label_kernels import Cosine, ExpMinusOne, Jaccard, Polynomial
     from .labels import LabelForm
     from .metrics import Reliability
@@ -82,6 +82,7 @@ def storable_classes() -> dict[str, type]:
         LabelForm,
         Calibration,
         PathScores,
+        Pruning,
         Reliability,
         Thresholds,
     )

@@ -6,7 +6,7 @@ Where label frequencies differ between training and use, say which ones to expec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ __all__ = [
     "cell_costs",
     "cell_margins",
     "class_weights",
+    "row_weights",
     "signature_frequencies",
     "unit_margins",
 ]
@@ -174,7 +175,7 @@ class CellCosts:
     Attributes
     ----------
     row : ndarray of shape (n_samples,)
-        Includes C.
+        Weights of the rows, times C where that is included.
     positive, negative : ndarray of shape (n_labels,)
         Factors of the cells where the label is present, or absent. 0 for labels left out of training.
     cells : ndarray of shape (n_samples, n_labels) or None
@@ -195,6 +196,10 @@ class CellCosts:
         cells = None if self.cells is None else cast(self.cells)
         return CellCosts(cast(self.row), cast(self.positive), cast(self.negative), cells)
 
+    def times(self, C: float) -> CellCosts:
+        """Return all costs multiplied."""
+        return replace(self, row=C * self.row)
+
     def part(self, rows: NDArray[Any]) -> CellCosts:
         """Return the costs of some of the rows."""
         return replace(self, row=self.row[rows], cells=None if self.cells is None else self.cells[rows])
@@ -214,18 +219,28 @@ class CellCosts:
         return self.row, self.positive, self.negative, self.cells
 
 
-def cell_costs(
-    labels: LabelMatrix, C: float, class_weight: Any, sample_weight: Any, left_out: NDArray[np.bool_]
-) -> CellCosts:
-    """Combine the weights, in double precision; labels in ``left_out`` cost nothing."""
+def cell_costs(labels: LabelMatrix, class_weight: Any, sample_weight: Any, left_out: NDArray[np.bool_]) -> CellCosts:
+    """Combine the weights, in double precision, at C = 1; labels in ``left_out`` cost nothing."""
     negative, positive = _weights_of_classes(labels, class_weight)
     row, cells = _sample_weights(labels, sample_weight)
     return CellCosts(
-        row=C * row,
+        row=row,
         positive=np.where(left_out, 0.0, positive),
         negative=np.where(left_out, 0.0, negative),
         cells=None if cells is None else np.ascontiguousarray(cells),
     )
+
+
+def row_weights(labels: LabelMatrix, costs: CellCosts) -> NDArray[np.float64]:
+    """How much each row counts: its weight, or the mean of those of its known cells; 0 where no label is known."""
+    cells, missing = costs.cells, labels.missing
+    if missing is None:
+        return np.asarray(costs.row if cells is None else costs.row * cells.mean(axis=1))
+    known = labels.n_labels - np.diff(missing.indptr)
+    if cells is None:
+        return np.where(known > 0, costs.row, 0.0)
+    total = cells.sum(axis=1) - np.asarray(missing.multiply(cells).sum(axis=1)).ravel()
+    return np.where(known > 0, costs.row * total / np.maximum(known, 1), 0.0)
 
 
 def _sample_weights(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
@@ -261,8 +276,8 @@ def _weights_of_classes(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.fl
         positive, negative = labels.counts()
         total = positive + negative
         return total / (2.0 * np.maximum(negative, 1)), total / (2.0 * np.maximum(positive, 1))
-    weights: Sequence[Any] = [weight] * n_labels if isinstance(weight, Mapping) else list(weight)
-    if len(weights) != n_labels:
+    weights: Any = weight if isinstance(weight, Mapping) else list(weight)
+    if isinstance(weights, list) and len(weights) != n_labels:
         msg = (
             f"class_weight has {len(weights)} entries for {n_labels} labels. "
             "Give one mapping {0: ..., 1: ...} per label."
@@ -271,13 +286,17 @@ def _weights_of_classes(labels: LabelMatrix, weight: Any) -> tuple[NDArray[np.fl
     return _pairs("class_weight", weights, labels)
 
 
-def _pairs(subject: str, given: Sequence[Any], labels: LabelMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    pairs = [_pair(subject, one, labels, column) for column, one in enumerate(given)]
+def _pairs(subject: str, given: Any, labels: LabelMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Read a mapping for all labels, or one for each."""
+    names = labels.names.tolist()
+    if isinstance(given, Mapping):
+        negative, positive = _pair(subject, given, labels, names[0])
+        return np.full(len(names), negative), np.full(len(names), positive)
+    pairs = [_pair(subject, one, labels, name) for name, one in zip(names, given, strict=True)]
     return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
 
-def _pair(subject: str, given: Any, labels: LabelMatrix, column: int) -> tuple[float, float]:
-    name = labels.names.tolist()[column]
+def _pair(subject: str, given: Any, labels: LabelMatrix, name: Any) -> tuple[float, float]:
     if not isinstance(given, Mapping):
         msg = f"{subject} of label {name!r} must be a mapping such as {{0: 1.0, 1: 5.0}}; got {given!r}."
         raise InputError(msg)
@@ -345,13 +364,12 @@ def unit_margins(n_labels: int) -> CellMargins:
 def cell_margins(labels: LabelMatrix, margin: Any) -> CellMargins:
     """Read ``margin=``: a number, one per label, a mapping from classes for all or for each label, or one per cell."""
     n, n_labels = labels.n_samples, labels.n_labels
-    if isinstance(margin, Mapping):
-        margin = [margin] * n_labels
-    if isinstance(margin, list | tuple) and any(isinstance(m, Mapping) for m in margin):
-        if len(margin) != n_labels:
-            msg = f"margin has {len(margin)} entries for {n_labels} labels. Give one number or mapping per label."
-            raise InputError(msg)
-        each = [m if isinstance(m, Mapping) else {0: m, 1: m} for m in margin]
+    listed = isinstance(margin, list | tuple) and any(isinstance(m, Mapping) for m in margin)
+    if listed and len(margin) != n_labels:
+        msg = f"margin has {len(margin)} entries for {n_labels} labels. Give one number or mapping per label."
+        raise InputError(msg)
+    if listed or isinstance(margin, Mapping):
+        each = [m if isinstance(m, Mapping) else {0: m, 1: m} for m in margin] if listed else margin
         negative, positive = _pairs("margin", each, labels)
         _check_margins(np.concatenate([negative, positive]))
         return CellMargins(positive, negative)

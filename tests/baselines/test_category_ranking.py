@@ -95,7 +95,7 @@ def test_certificates_are_those_of_the_data(rng, monkeypatch, container, dtype):
             warnings.simplefilter("ignore")
             model.fit(X, Y, weight)
         stated = model.certificate_
-        expected = category_ranking(model, X, Y, model.C * weight, model._last.state)
+        expected = category_ranking(model, X, Y, model.C_ * weight, model._last.state)
         assert stated.primal == pytest.approx(expected[0], rel=1e-8, abs=expected[2])
         assert stated.dual == pytest.approx(expected[1], rel=1e-8, abs=1e-9 * stated.primal)
         assert stated.gap >= -1e-9 * stated.primal

@@ -27,7 +27,7 @@ def problem(rng):
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
 def test_a_chain_is_scikit_learns(problem, order):
     X, Y = problem
-    ours = ClassifierChain(order=order, tol=1e-10).fit(X, Y)
+    ours = ClassifierChain(C=1.0, order=order, tol=1e-10).fit(X, Y)
     theirs = TheirChain(LinearSVC(dual=False, tol=1e-10), order=order).fit(X, Y)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
@@ -78,7 +78,7 @@ def test_lead_without_parents_is_binary_relevance(problem, loss):
 
 def test_lead_finds_the_dependent_pair_and_links_it(problem):
     X, Y = problem
-    model = LEAD(tol=1e-8).fit(X, Y)
+    model = LEAD(C=1.0, tol=1e-8).fit(X, Y)
     parents = model.parent_coef_ != 0
     assert parents[0, 1] != parents[1, 0]  # they share noise: one is the parent of the other
     position = np.argsort(model.order_)
@@ -93,7 +93,7 @@ def test_lead_finds_the_dependent_pair_and_links_it(problem):
 
 def test_lead_parent_scale_is_that_of_the_feature(problem):
     X, Y = problem
-    model = LEAD(parent_scale=10.0, tol=1e-8).fit(X, Y)
+    model = LEAD(C=1.0, parent_scale=10.0, tol=1e-8).fit(X, Y)
     child = int(np.flatnonzero(np.any(model.parent_coef_ != 0, axis=1))[0])
     given = np.flatnonzero(model.parent_coef_[child])
     svm = LinearSVC(dual=False, tol=1e-12).fit(np.column_stack([X, 10 * Y[:, given]]), Y[:, child])

@@ -110,9 +110,9 @@ def test_every_pass_has_bounds_that_hold(problem):
     X, Y = problem
     best, _ = optimum(X, Y, 1.0, 0.02, np.ones(40))
     seen = []
-    GroupSparseLogLinear(edge_penalty=0.02, tol=1e-6, max_iter=10_000, callback=lambda p: seen.append(p) and None).fit(
-        X, Y
-    )
+    GroupSparseLogLinear(
+        C=1.0, edge_penalty=0.02, tol=1e-6, max_iter=10_000, callback=lambda p: seen.append(p) and None
+    ).fit(X, Y)
     assert len(seen) > 5
     assert all(p.dual <= best * (1 + 1e-6) and p.primal >= best * (1 - 1e-6) for p in seen)
 

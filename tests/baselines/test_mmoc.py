@@ -54,7 +54,7 @@ def test_decoding_is_the_best_of_all_label_sets(problem, decoding):
         kept = values > 1e-6 * values.max()
         V = vectors[:, kept] * np.sqrt(values[kept])
         A = (V / np.mean(((Y - r) @ V) ** 2, axis=0)) @ V.T
-        logits = BinaryRelevance(loss="logistic", tol=1e-9).fit(X, Y).decision_function(X)
+        logits = BinaryRelevance(C=1.0, loss="logistic", tol=1e-9).fit(X, Y).decision_function(X)
     else:
         A, logits = Q, np.zeros(r.shape)
     for i, row in enumerate(r):

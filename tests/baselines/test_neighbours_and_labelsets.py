@@ -59,9 +59,9 @@ def test_rakel_with_single_labels_is_one_vs_all(problem):
 
 def test_rakel_with_all_labels_is_the_label_powerset(problem):
     X, Y = problem
-    model = RAkEL(9, random_state=0).fit(X, Y)
+    model = RAkEL(9, C=1.0, random_state=0).fit(X, Y)
     assert len(model.labelsets_) == 1
-    np.testing.assert_array_equal(model.predict(X), LabelPowerset(strategy="ovr").fit(X, Y).predict(X))
+    np.testing.assert_array_equal(model.predict(X), LabelPowerset(C=1.0, strategy="ovr").fit(X, Y).predict(X))
     code = Y @ [8, 4, 2, 1]
     powerset = LinearSVC(dual=False, tol=1e-8).fit(X, code).predict(X)
     assert np.mean(powerset == model.predict(X) @ [8, 4, 2, 1]) > 0.95  # the intercept of LIBLINEAR's is the same
@@ -71,8 +71,8 @@ def test_rakel_with_all_labels_is_the_label_powerset(problem):
 def test_rakel_members_are_scikit_learns_one_vs_rest(problem, size):
     """Members share binary classifiers; each must still be the one of its own."""
     X, Y = problem
-    ours = RAkEL(size, n_models=4, random_state=0).fit(X, Y)
-    theirs = RAkEL(size, n_models=4, random_state=0, estimator=LinearSVC(dual=False, tol=1e-8)).fit(X, Y)
+    ours = RAkEL(size, C=1.0, n_models=4, random_state=0).fit(X, Y)
+    theirs = RAkEL(size, C=1.0, n_models=4, random_state=0, estimator=LinearSVC(dual=False, tol=1e-8)).fit(X, Y)
     np.testing.assert_array_equal(ours.labelsets_, theirs.labelsets_)
     assert np.mean(ours.predict(X) == theirs.predict(X)) > 0.99
     assert len(ours.coef_) <= len(ours.columns_)
@@ -187,7 +187,7 @@ def test_powerset_predicts_the_best_set_it_has_seen(problem, strategy):
 
 def test_powerset_one_vs_rest_is_scikit_learns(problem):
     X, Y = problem
-    model = LabelPowerset(strategy="ovr", tol=1e-9).fit(X, Y)
+    model = LabelPowerset(C=1.0, strategy="ovr", tol=1e-9).fit(X, Y)
     _, code = np.unique(Y, axis=0, return_inverse=True)
     theirs = OneVsRestClassifier(LinearSVC(dual=False, tol=1e-10)).fit(X, code)
     np.testing.assert_allclose(X @ model.coef_.T + model.intercept_, theirs.decision_function(X), atol=1e-3)

@@ -52,7 +52,7 @@ def test_certificates_are_those_of_the_data(rng, monkeypatch, container, dtype):
             warnings.simplefilter("ignore")
             model.fit(X, Y, weight)
         stated = model.certificate_
-        expected = rank_svm(model, X, Y, model.C * weight, model._last.state)
+        expected = rank_svm(model, X, Y, model.C_ * weight, model._last.state)
         assert stated.primal == pytest.approx(expected[0], rel=1e-8, abs=expected[2])
         assert stated.dual == pytest.approx(expected[1], rel=1e-8, abs=1e-9 * stated.primal)
         assert stated.gap >= -1e-9 * stated.primal
@@ -105,7 +105,7 @@ def test_a_hopeless_scale_is_said_before_the_long_run(rng, monkeypatch):
     X, Y = make_problem(rng)
     passes = []
     with pytest.raises(UserWarning, match=r"C \|x\|\^2 is .* choose C around"):
-        RankSVM(callback=lambda p: passes.append(p.pass_)).fit(1e6 * X, Y)
+        RankSVM(C=1.0, callback=lambda p: passes.append(p.pass_)).fit(1e6 * X, Y)
     assert not passes
     with pytest.raises(InputError, match="largest C"):
         RankSVM(C=1e50).fit(1e60 * X, Y)
@@ -142,7 +142,7 @@ def test_equals_cvxpy(rng, container, bias):
 def test_unknown_labels_are_in_no_pair(rng):
     X, Y = make_problem(rng)
     Y = np.where(rng.random(Y.shape) < 0.2, np.nan, Y)
-    model = RankSVM(tol=1e-9, max_iter=100_000).fit(X, Y)
+    model = RankSVM(C=1.0, tol=1e-9, max_iter=100_000).fit(X, Y)
     assert model.certificate_.primal == pytest.approx(optimum(X, Y, 1.0, 1.0), rel=1e-6)
 
 

@@ -179,7 +179,7 @@ def test_the_same_command_gives_the_same_file(folder: Path, run: Run) -> None:
 def test_list_models_shows_every_parameter(run: Run) -> None:
     entries = {entry["name"]: entry for entry in json.loads(run("fit", "--list-models", "--json").out)}
     assert set(entries) == {*REGISTRY, *baselines.REGISTRY}
-    assert entries["linear-m3l"]["parameters"]["C"] == 1.0
+    assert entries["linear-m3l"]["parameters"]["C"] == "scale"
     assert "-p C=1.0" in run("fit", "--list-models").out
 
 

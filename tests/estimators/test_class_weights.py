@@ -135,7 +135,7 @@ def test_calibrated_separation_is_the_problem_of_the_docstring(problem):
 @pytest.mark.parametrize("name", ["calibrated-separation", "output-kernel"])
 def test_both_sides_weighted_alike_are_rows_weighted(problem, name):
     X, Y = problem
-    twice = MODELS[name](class_weight={0: 2.0, 1: 2.0}).fit(X, Y)
+    twice = MODELS[name](C=1.0, class_weight={0: 2.0, 1: 2.0}).fit(X, Y)
     other = MODELS[name](C=2.0).fit(X, Y)
     assert twice.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-7)
 
@@ -143,7 +143,7 @@ def test_both_sides_weighted_alike_are_rows_weighted(problem, name):
 @pytest.mark.parametrize("solver", ["rows", "admm", "interior"])
 def test_a_side_without_weight_is_not_there(problem, solver):
     X, Y = problem
-    present_alone = MODELS["calibrated-separation"](class_weight={0: 0.0, 1: 1.0}, solver=solver).fit(X, Y)
+    present_alone = MODELS["calibrated-separation"](C=1.0, class_weight={0: 0.0, 1: 1.0}, solver=solver).fit(X, Y)
     Z = np.column_stack([X, np.ones(len(X))])
     W, u = cp.Variable((4, 4)), cp.Variable(4)
     loss = 0
@@ -167,10 +167,10 @@ def test_without_pairs_the_structured_models_are_svms_with_margins_by_class(prob
         sign = 2 * Y[known, k] - 1
         loss += cp.sum(cp.pos(np.where(sign > 0, pair[1], pair[0]) - cp.multiply(sign, Z[known] @ W[:, k])))
     plain = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(W) + loss)).solve(solver="CLARABEL")
-    model = MODELS["submodular"](class_weight=pairs, pairs=0.0).fit(X, Y)
+    model = MODELS["submodular"](C=1.0, class_weight=pairs, pairs=0.0).fit(X, Y)
     assert model.certificate_.primal == pytest.approx(plain, rel=1e-6)
     half = cp.Problem(cp.Minimize(0.25 * cp.sum_squares(W) + loss)).solve(solver="CLARABEL")
-    model = CliqueClassifier(graph=None, class_weight=pairs, **EXACT).fit(X, Y)
+    model = CliqueClassifier(C=1.0, graph=None, class_weight=pairs, **EXACT).fit(X, Y)
     assert model.certificate_.primal == pytest.approx(half, rel=1e-6)
 
 

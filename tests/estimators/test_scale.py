@@ -30,7 +30,7 @@ def linear_objective(model, X, Y, R):
     Z = np.column_stack([coef, intercept / bias])
     scores = X.astype(float) @ coef.T + intercept
     hinge = np.maximum(0.0, 1.0 - np.where(Y > 0, 1, -1) * scores).sum()
-    return 0.5 * np.sum(Z * np.linalg.solve(R, Z)) + model.C * hinge
+    return 0.5 * np.sum(Z * np.linalg.solve(R, Z)) + model.C_ * hinge
 
 
 @pytest.mark.parametrize("scale", SCALES[:-1])  # at 1e6, C |x|^2 is 5e12: not every problem is solved in 1000 passes

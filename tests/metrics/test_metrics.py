@@ -461,3 +461,77 @@ def test_functions_equal_the_report():
         metrics.precision_at_k(Y, S, 8)
     for function in (metrics.hamming_loss, metrics.lrap, metrics.ndcg_at_k):  # a search sends them to other processes
         assert pickle.loads(pickle.dumps(function)) is function
+
+
+def best(S, k):
+    """Return the k best of each row as predict_top gives them."""
+    order = np.argsort(-S, axis=1, kind="stable")[:, :k]
+    values = np.take_along_axis(S, order, axis=1)
+    return sp.csr_array((values.ravel(), order.ravel(), np.arange(0, len(S) * k + 1, k)), shape=S.shape)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_best_labels_do_for_metrics_at_k(rng, missing):
+    Y = (rng.random((40, 12)) < 0.3).astype(float)
+    Y[3] = 0
+    Y[5] = 1
+    if missing:
+        Y[rng.random(Y.shape) < 0.1] = np.nan
+        Y[7, 2:] = np.nan
+    S = rng.normal(size=Y.shape)
+    p = metrics.propensities(Y)
+    for stored in (12,) if missing else (3, 5, 12):
+        top = best(S, stored)
+        for k in (1, 3):
+            for metric in (metrics.precision_at_k, metrics.ndcg_at_k):
+                assert metric(Y, top, k) == metric(Y, S, k)
+            for normalize in (True, False):
+                options = {"normalize": normalize, "sample_weight": np.arange(40.0)}
+                assert metrics.psp_at_k(Y, top, k, p, **options) == metrics.psp_at_k(Y, S, k, p, **options)
+    assert metrics.scorer("precision@3").name == "precision@3"
+    with pytest.raises(InputError, match=r"best 4 known labels .* predict_top"):
+        metrics.precision_at_k(Y, best(S, 3), 4)
+    with pytest.raises(InputError, match="only the metrics of the best"):
+        metrics.lrap(Y, best(S, 3))
+    with pytest.raises(InputError, match="at most one"):
+        metrics.ndcg_at_k(Y, sp.csr_array(np.full(Y.shape, np.nan)), 2)
+
+
+def test_propensities_by_hand():
+    Y = np.zeros((100, 3), dtype=int)
+    Y[:1, 0], Y[:40, 1] = 1, 1
+    c = (np.log(100) - 1) * 2.5**0.55
+    expected = [1 / (1 + c * (n + 1.5) ** -0.55) for n in (1, 40, 0)]
+    np.testing.assert_allclose(metrics.propensities(sp.csr_array(Y)), expected)
+    other = 1 / (1 + (np.log(100) - 1) * 1.4**0.5 * (40 + 0.4) ** -0.5)
+    assert metrics.propensities(Y, A=0.5, B=0.4)[1] == close(other)
+    for wrong in ({"A": 0}, {"B": -1.0}):
+        with pytest.raises(InputError, match="above 0"):
+            metrics.propensities(Y, **wrong)
+
+
+@settings(max_examples=50, deadline=None)
+@given(cases(missing=True), st.integers(1, 5))
+def test_psp_is_the_mean_over_orders_of_ties(case, k):
+    Y, _, S = case
+    n_labels = Y.shape[1]
+    k = min(k, n_labels)
+    p = np.linspace(0.2, 1.0, n_labels)
+    got = possible = rows = 0.0
+    for y, s in zip(Y, S, strict=True):
+        known = [j for j in range(n_labels) if not np.isnan(y[j])]
+        rows += bool(known)
+        # every order of the labels is as likely as another; a stable sort by score keeps it among tied ones
+        orders = [sorted(order, key=lambda j: -s[j]) for order in itertools.permutations(known)]
+        got += np.mean([sum(y[j] / p[j] for j in order[:k]) for order in orders])
+        possible += sum(sorted((y[j] / p[j] for j in known), reverse=True)[:k])
+    expected = got / possible if possible else float("nan")
+    assert metrics.psp_at_k(Y, S, k, p) == close(expected, nan_ok=True)
+    plain = got / (k * rows) if rows else float("nan")
+    assert metrics.psp_at_k(Y, S, k, p, normalize=False) == close(plain, nan_ok=True)
+
+
+@pytest.mark.parametrize("wrong", [[0.5], [0.5, 0.0], [0.5, 1.5], [0.5, np.nan]])
+def test_propensities_that_are_none(wrong):
+    with pytest.raises(InputError, match=r"metrics\.propensities\(Y_train\)"):
+        metrics.psp_at_k([[1, 0]], [[0.1, 0.2]], 1, wrong)

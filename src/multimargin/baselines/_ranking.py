@@ -18,6 +18,7 @@ from multimargin.baselines._rank_thresholds import RULES, fit_threshold
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import LinearModel, Model, Problem, Status, WarmStart
+from multimargin.estimators.cost_scale import shown_C
 from multimargin.estimators.interior_point import passes_before
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.separation.problem import known_labels, labels_lacked
@@ -82,7 +83,8 @@ class RankingModel(LinearModel):
         largest = float(ranking.cost.max()) * float(ranking.squares().max())
         if not largest <= LARGEST:
             msg = (
-                f"The largest C |x|^2 must not be above {LARGEST:g}; it is {largest:.3g} with C={self.C!r} and "
+                f"The largest C |x|^2 must not be above {LARGEST:g}; it is {largest:.3g} with "
+                f"{shown_C(self, problem.C)} and "
                 f"intercept_scaling={self.intercept_scaling!r}. Scale the features, or lower C or intercept_scaling."
             )
             raise InputError(msg)

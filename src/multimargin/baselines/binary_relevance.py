@@ -35,8 +35,9 @@ class BinaryRelevance(LinearModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean squared length of
+        the rows, by their weights: 1 where rows have length 1.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss of a margin.
     class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
@@ -75,7 +76,7 @@ class BinaryRelevance(LinearModel):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         loss: str = "hinge",
         fit_intercept: bool = True,

@@ -45,8 +45,9 @@ class CategoryRanking(RankingModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error. Larger C fits the training labels harder; without effect on the perceptron.
+    C : float or "scale", default="scale"
+        Cost of an error. Larger C fits the training labels harder; without effect on the perceptron. ``"scale"`` is one
+        over the mean squared length of the rows, by their weights: 1 where rows have length 1.
     solver : {"batch", "perceptron"}, default="batch"
         Problem with a certificate, or online algorithm.
     update : {"uniform", "max"}, default="uniform"
@@ -93,7 +94,7 @@ class CategoryRanking(RankingModel):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         solver: str = "batch",
         threshold: str = "auto",
@@ -146,7 +147,7 @@ class CategoryRanking(RankingModel):
             worst=self.update == "max",
             limits=self._limits(problem, monitor, max_iter=self.epochs),
         )
-        fitted = self._fitted(task, found.weights[task.varies] / self.C, np.dtype(problem.dtype))
+        fitted = self._fitted(task, found.weights[task.varies] / problem.C, np.dtype(problem.dtype))
         return Model(fitted, Bounds(0.0, 0.0), found.result.passes)
 
     def _attributes(self, problem: Problem, model: Model, monitor: Monitor) -> dict[str, Any]:

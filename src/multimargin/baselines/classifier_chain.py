@@ -16,6 +16,7 @@ from multimargin.baselines._base import VaryingLabelsBaseline
 from multimargin.baselines._links import Links, LinkSettings, fit_links
 from multimargin.baselines._smooth_losses import SMOOTH_LOSSES
 from multimargin.errors import InputError
+from multimargin.estimators.cost_scale import C_CONSTRAINTS, cost_of_error
 from multimargin.fitted_rules import Rule, Sizes, array_of, expect, number
 from multimargin.labels import LabelMatrix
 
@@ -35,8 +36,8 @@ class ClassifierChain(VaryingLabelsBaseline):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error.
+    C : float or "scale", default="scale"
+        Cost of an error; ``"scale"`` is one over the mean squared length of the rows.
     loss : {"squared_hinge", "logistic"}, default="squared_hinge"
         The loss of a margin.
     order : "random", sequence of int or None, default=None
@@ -60,6 +61,8 @@ class ClassifierChain(VaryingLabelsBaseline):
         Row l of a chain: what a label before label l adds to its score.
     link_gap_ : float
         Largest relative duality gap of a classifier.
+    C_ : float
+        The cost of an error, C or the number that ``"scale"`` stood for.
 
     References
     ----------
@@ -77,7 +80,7 @@ class ClassifierChain(VaryingLabelsBaseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": C_CONSTRAINTS,
         "loss": [StrOptions(set(SMOOTH_LOSSES))],
         "order": [StrOptions({"random"}), "array-like", None],
         "n_chains": [Interval(Integral, 1, None, closed="left")],
@@ -87,7 +90,7 @@ class ClassifierChain(VaryingLabelsBaseline):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         loss: str = "squared_hinge",
         order: Any = None,
@@ -121,7 +124,8 @@ class ClassifierChain(VaryingLabelsBaseline):
         return super(ClassifierChain, chain)._fit_labels(X, labels)
 
     def _fit(self, X: Any, Y: sp.csr_array) -> dict[str, Any]:
-        settings = LinkSettings(self.C, self.loss, self.tol)
+        C = cost_of_error(self, X)
+        settings = LinkSettings(C, self.loss, self.tol)
         chains = []
         for order in self._orders(Y.shape[1]):
             parents: list[list[int]] = [[] for _ in order]
@@ -134,6 +138,7 @@ class ClassifierChain(VaryingLabelsBaseline):
             "intercept_": np.array([links.intercept for links in chains]),
             "label_coef_": np.array([links.parents for links in chains]),
             "link_gap_": max(links.gap for links in chains),
+            "C_": C,
         }
 
     def _orders(self, n_labels: int) -> list[list[int]]:
@@ -161,4 +166,5 @@ class ClassifierChain(VaryingLabelsBaseline):
             "intercept_": array_of("chains varying"),
             "label_coef_": array_of("chains varying varying"),
             "link_gap_": number(),
+            "C_": number(0.0),
         }

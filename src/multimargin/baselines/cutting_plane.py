@@ -34,8 +34,9 @@ class CuttingPlaneM3L(LinearModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean squared length of
+        the rows, by their weights: 1 where rows have length 1.
     class_weight : None, "balanced", dict, list of dicts or LabelFrequencies, default=None
         As in :class:`~multimargin.LinearM3L`.
     max_iter : int, default=1000
@@ -79,7 +80,7 @@ class CuttingPlaneM3L(LinearModel):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,

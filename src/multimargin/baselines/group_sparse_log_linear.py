@@ -62,8 +62,9 @@ class GroupSparseLogLinear(LinearModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean squared length of
+        the rows, by their weights: 1 where rows have length 1.
     edge_penalty : float, default=0.01
         :math:`\lambda`, against the mean log-loss of a row, so that it has the same effect for any number of rows. A
         pair has an edge once the mean of :math:`(\chi_{ab}(y) - \mathrm E\, \chi_{ab})\, x` is longer.
@@ -115,7 +116,7 @@ class GroupSparseLogLinear(LinearModel):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         edge_penalty: float = 0.01,
         candidates: Any = "all",

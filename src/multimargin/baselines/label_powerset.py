@@ -57,8 +57,9 @@ class LabelPowerset(MultilabelClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean squared length of
+        the rows, by their weights: 1 where rows have length 1.
     strategy : {"crammer_singer", "ovr"}, default="crammer_singer"
         The multi-class SVM. The first is solved natively, row by row; the second by Newton's method for all classes
         together.
@@ -100,7 +101,7 @@ class LabelPowerset(MultilabelClassifier):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         strategy: str = "crammer_singer",
         fit_intercept: bool = True,

@@ -17,6 +17,7 @@ from multimargin.baselines._label_network import best_network
 from multimargin.baselines._links import Links, LinkSettings, fit_links
 from multimargin.baselines._ridge import RidgeProblem
 from multimargin.baselines._smooth_losses import SMOOTH_LOSSES
+from multimargin.estimators.cost_scale import C_CONSTRAINTS, cost_of_error
 from multimargin.fitted_rules import Rule, Sizes, array_of, expect, number
 
 __all__ = ["LEAD"]
@@ -46,8 +47,9 @@ class LEAD(VaryingLabelsBaseline):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error, of the classifiers and the regressions.
+    C : float or "scale", default="scale"
+        Cost of an error, of the classifiers and the regressions; ``"scale"`` is one over the mean squared length of the
+        rows.
     max_parents : int, default=3
         Largest number of parents of a label.
     loss : {"squared_hinge", "logistic"}, default="squared_hinge"
@@ -71,6 +73,8 @@ class LEAD(VaryingLabelsBaseline):
         Row l: what a predicted label adds to the score of label l; zero unless it is a parent.
     link_gap_ : float
         Largest relative duality gap of a classifier.
+    C_ : float
+        The cost of an error, C or the number that ``"scale"`` stood for.
 
     References
     ----------
@@ -88,7 +92,7 @@ class LEAD(VaryingLabelsBaseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": C_CONSTRAINTS,
         "max_parents": [Interval(Integral, 0, None, closed="left")],
         "loss": [StrOptions(set(SMOOTH_LOSSES))],
         "errors": [StrOptions({"ridge", "logistic"})],
@@ -98,7 +102,7 @@ class LEAD(VaryingLabelsBaseline):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         max_parents: int = 3,
         loss: str = "squared_hinge",
@@ -114,8 +118,9 @@ class LEAD(VaryingLabelsBaseline):
         self.tol = tol
 
     def _fit(self, X: Any, Y: sp.csr_array) -> dict[str, Any]:
-        order, parents = best_network(self._errors(X, Y), int(self.max_parents))
-        settings = LinkSettings(self.C, self.loss, self.tol, self.parent_scale)
+        C = cost_of_error(self, X)
+        order, parents = best_network(self._errors(X, Y, C), int(self.max_parents))
+        settings = LinkSettings(C, self.loss, self.tol, self.parent_scale)
         links = fit_links(X, Y, parents, order, settings)
         return {
             "order_": links.order,
@@ -123,16 +128,17 @@ class LEAD(VaryingLabelsBaseline):
             "intercept_": links.intercept,
             "parent_coef_": links.parents,
             "link_gap_": links.gap,
+            "C_": C,
         }
 
-    def _errors(self, X: Any, Y: sp.csr_array) -> NDArray[np.float64]:
+    def _errors(self, X: Any, Y: sp.csr_array, C: float) -> NDArray[np.float64]:
         truth = Y.toarray().astype(np.float64)
         if self.errors == "ridge":
             inputs = Inputs(X, 1.0)
-            ridge = RidgeProblem(inputs, np.full(len(truth), float(self.C)), truth)
+            ridge = RidgeProblem(inputs, np.full(len(truth), C), truth)
             return np.asarray(truth - inputs.scores(ridge.solve(1e-6)))
         none: list[list[int]] = [[] for _ in range(Y.shape[1])]
-        logistic = fit_links(X, Y, none, range(Y.shape[1]), LinkSettings(self.C, "logistic", self.tol))
+        logistic = fit_links(X, Y, none, range(Y.shape[1]), LinkSettings(C, "logistic", self.tol))
         return np.asarray(truth - expit(logistic.scores(X)))
 
     def _varying_scores(self, X: Any) -> NDArray[Any]:
@@ -149,4 +155,5 @@ class LEAD(VaryingLabelsBaseline):
             "intercept_": array_of("varying"),
             "parent_coef_": array_of("varying varying"),
             "link_gap_": number(),
+            "C_": number(0.0),
         }

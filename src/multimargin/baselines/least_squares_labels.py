@@ -19,6 +19,7 @@ from multimargin.baselines._whole_label_sets import refuse_unknown_labels, varyi
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import Interval, LinearModel, Model, Problem, StrOptions, WarmStart
+from multimargin.estimators.cost_scale import C_CONSTRAINTS
 from multimargin.estimators.monitor import Monitor
 from multimargin.fitted_rules import Rule, array_of, count
 
@@ -48,8 +49,9 @@ class LeastSquaresLabels(LinearModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error; 1/C is the ridge.
+    C : float or "scale", default="scale"
+        Cost of an error; 1/C is the ridge. With ``"scale"`` that is the mean squared length of the rows, by their
+        weights.
     n_codes : int or None, default=None
         Number m of codes; None regresses the labels themselves.
     code : {"hadamard", "gaussian", "bernoulli"}, default="hadamard"
@@ -91,7 +93,7 @@ class LeastSquaresLabels(LinearModel):
     tol = 1e-6
     _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": C_CONSTRAINTS,
         "n_codes": [Interval(Integral, 1, None, closed="left"), None],
         "code": [StrOptions({"hadamard", "gaussian", "bernoulli"})],
         "sparsity": [Interval(Integral, 1, None, closed="left"), None],
@@ -102,7 +104,7 @@ class LeastSquaresLabels(LinearModel):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         n_codes: int | None = None,
         code: str = "hadamard",

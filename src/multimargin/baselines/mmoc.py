@@ -113,6 +113,7 @@ class MMOC(LinearModel):
     random_state = 0
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
         "regression_C": [Interval(Real, 0, None, closed="neither")],
         "decoding": [StrOptions({"combined", "nearest"})],
         "folds": [Interval(Integral, 0, None, closed="left")],
@@ -187,7 +188,7 @@ class MMOC(LinearModel):
 
     def _ridge(self, X: Any, truth: Array, cost: Array) -> Array:
         """Weights of the regression of the labels; rows count by their weights."""
-        return RidgeProblem(Inputs(X, 1.0), cost * (self.regression_C / self.C), truth).solve(1e-8)
+        return RidgeProblem(Inputs(X, 1.0), cost * (self.regression_C / float(self.C)), truth).solve(1e-8)
 
     def _fitted(self, task: CodingTask, Q: Array, W: Array) -> dict[str, Any]:
         """Return the value of a label set as a function of signs, linear in the inputs."""
@@ -199,7 +200,7 @@ class MMOC(LinearModel):
         if len(varies) and (self.decoding == "combined" or alone):
             none: list[list[int]] = [[] for _ in varies]
             settings = LinkSettings(self.regression_C, "logistic", 1e-6)
-            logits = fit_links(problem.X, task.Y, none, range(len(varies)), settings, problem.costs.row / self.C)
+            logits = fit_links(problem.X, task.Y, none, range(len(varies)), settings, problem.costs.row / float(self.C))
             field += 0.5 * np.column_stack([logits.coef, logits.intercept])
         fitted = {
             "coef_": np.zeros((n_labels, d)),

@@ -23,6 +23,7 @@ from multimargin.estimators.contract import (
     StrOptions,
     WarmStart,
 )
+from multimargin.estimators.cost_scale import C_CONSTRAINTS
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.predictor import row_blocks
 from multimargin.estimators.separation.problem import check_finite_kernel
@@ -59,8 +60,8 @@ class OutputKernelLeastSquares(MultilabelClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error; 1/C is the ridge.
+    C : float or "scale", default="scale"
+        Cost of an error; 1/C is the ridge. With ``"scale"`` that is the mean of K(x, x), by the weights of the rows.
     label_kernel, label_degree, label_weights
         Kernel between label sets, as in :class:`multimargin.OutputKernelClassifier`.
     decision : {"ridge", "paper", "preimage"}, default="ridge"
@@ -114,7 +115,7 @@ class OutputKernelLeastSquares(MultilabelClassifier):
     random_state = 0
     _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": C_CONSTRAINTS,
         "label_kernel": "no_validation",  # type: ignore[dict-item]
         "label_degree": [Interval(Integral, 1, None, closed="left")],
         "label_weights": ["array-like", None],
@@ -129,7 +130,7 @@ class OutputKernelLeastSquares(MultilabelClassifier):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         label_kernel: Any = "poly",
         label_degree: int = 2,

@@ -19,6 +19,7 @@ from multimargin.baselines._links import LinkSettings, fit_links
 from multimargin.baselines._softmax import SoftmaxProblem
 from multimargin.errors import InputError
 from multimargin.estimators.cliques.graph import Clique, chow_liu, compiled
+from multimargin.estimators.cost_scale import C_CONSTRAINTS, cost_of_error
 from multimargin.estimators.predictor import row_blocks
 from multimargin.fitted_rules import Rule, Sizes, array_of, expect, number
 from multimargin.labels import LabelMatrix, read_labels
@@ -49,8 +50,8 @@ class PLEM(VaryingLabelsBaseline):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error.
+    C : float or "scale", default="scale"
+        Cost of an error; ``"scale"`` is one over the mean squared length of the rows.
     tree : {"counts", "mutual_information"}, default="counts"
         Weights of the spanning tree: how many rows have both labels, or the mutual information of the two.
     pair : {"joint", "and"}, default="joint"
@@ -79,6 +80,8 @@ class PLEM(VaryingLabelsBaseline):
         Which states occur in training; with ``pair="and"`` the last one stands for both labels, the first for all else.
     piece_gap_ : float
         Largest relative duality gap of a classifier.
+    C_ : float
+        The cost of an error, C or the number that ``"scale"`` stood for.
 
     References
     ----------
@@ -95,7 +98,7 @@ class PLEM(VaryingLabelsBaseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": C_CONSTRAINTS,
         "tree": [StrOptions({"counts", "mutual_information"})],
         "pair": [StrOptions({"joint", "and"})],
         "normalised": ["boolean"],
@@ -105,7 +108,7 @@ class PLEM(VaryingLabelsBaseline):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         tree: str = "counts",
         pair: str = "joint",
@@ -131,8 +134,9 @@ class PLEM(VaryingLabelsBaseline):
 
     def _fit(self, X: Any, Y: sp.csr_array) -> dict[str, Any]:
         n, n_labels = Y.shape
+        C = cost_of_error(self, X)
         none: list[list[int]] = [[] for _ in range(n_labels)]
-        nodes = fit_links(X, Y, none, range(n_labels), LinkSettings(self.C, "logistic", self.tol))
+        nodes = fit_links(X, Y, none, range(n_labels), LinkSettings(C, "logistic", self.tol))
         edges = self._tree(Y)
         seen = np.zeros((len(edges), 4), dtype=bool)
         weights, gap = np.zeros((len(edges), 4, X.shape[1] + 1)), nodes.gap
@@ -144,7 +148,7 @@ class PLEM(VaryingLabelsBaseline):
             there, code = np.unique(state, return_inverse=True)
             seen[edge, there] = True
             if len(there) > 1:
-                pieces = SoftmaxProblem(inputs, code, len(there), np.full(n, float(self.C)))
+                pieces = SoftmaxProblem(inputs, code, len(there), np.full(n, C))
                 weights[edge, there], reached = pieces.solve(self.tol)
                 gap = max(gap, reached)
         return {
@@ -155,6 +159,7 @@ class PLEM(VaryingLabelsBaseline):
             "pair_intercept_": weights[:, :, -1].copy(),
             "pair_seen_": seen,
             "piece_gap_": gap,
+            "C_": C,
         }
 
     def _tree(self, Y: sp.csr_array) -> list[Clique]:
@@ -224,4 +229,5 @@ class PLEM(VaryingLabelsBaseline):
             "pair_intercept_": array_of("edges 4"),
             "pair_seen_": array_of("edges 4", 0, 1, "b1"),
             "piece_gap_": number(),
+            "C_": number(0.0),
         }

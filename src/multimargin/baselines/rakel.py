@@ -19,8 +19,9 @@ from sklearn.utils.extmath import safe_sparse_dot
 from multimargin.baselines._base import VaryingLabelsBaseline
 from multimargin.baselines._label_sets import distinct_sets
 from multimargin.baselines.binary_relevance import BinaryRelevance
+from multimargin.estimators.cost_scale import C_CONSTRAINTS
 from multimargin.estimators.predictor import row_blocks
-from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, expect
+from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, expect, number
 
 __all__ = ["RAkEL"]
 
@@ -39,8 +40,8 @@ class RAkEL(VaryingLabelsBaseline):
         Number of members; None is twice the number of labels. There are no more members than sets of k labels.
     threshold : float, default=0.5
         Share of votes a label needs.
-    C : float, default=1.0
-        Cost of an error of a linear SVM.
+    C : float or "scale", default="scale"
+        Cost of an error of a linear SVM; ``"scale"`` is one over the mean squared length of the rows.
     estimator : classifier or None, default=None
         Multi-class classifier of the members; None is a linear SVM with squared hinge loss, one class against the rest.
         A model of other classifiers cannot be kept in a model file.
@@ -62,6 +63,8 @@ class RAkEL(VaryingLabelsBaseline):
         Weights of the binary classifiers. Linear members only.
     intercept_ : ndarray of shape (n_classifiers,)
         Their intercepts. Linear members only.
+    C_ : float
+        The cost of an error, C or the number that ``"scale"`` stood for. Linear members only.
     members_ : list
         The classifiers, if ``estimator`` is given.
 
@@ -84,7 +87,7 @@ class RAkEL(VaryingLabelsBaseline):
         "labelset_size": [Interval(Integral, 1, None, closed="left")],
         "n_models": [Interval(Integral, 1, None, closed="left"), None],
         "threshold": [Interval(Real, 0, 1, closed="both")],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": C_CONSTRAINTS,
         "estimator": [HasMethods(["fit", "predict"]), None],
         "random_state": ["random_state"],
     }
@@ -95,7 +98,7 @@ class RAkEL(VaryingLabelsBaseline):
         *,
         n_models: int | None = None,
         threshold: float = 0.5,
-        C: float = 1.0,
+        C: float | str = "scale",
         estimator: Any = None,
         random_state: Any = None,
     ):
@@ -141,7 +144,7 @@ class RAkEL(VaryingLabelsBaseline):
         cells = (np.ones(sum(map(len, rows)), bool), np.concatenate(rows), np.cumsum([0, *map(len, rows)]))
         classes = sp.csc_array(cells, shape=(X.shape[0], len(rows))).tocsr()
         svm = BinaryRelevance(C=self.C, loss="squared_hinge").fit(X, classes)
-        return {"columns_": columns, "coef_": svm.coef_, "intercept_": svm.intercept_}
+        return {"columns_": columns, "coef_": svm.coef_, "intercept_": svm.intercept_, "C_": svm.C_}
 
     def _member(self, X: Any, code: NDArray[np.intp], random: Any) -> Any:
         member = clone(self.estimator)
@@ -182,4 +185,4 @@ class RAkEL(VaryingLabelsBaseline):
             return {**rules, "members_": lambda value, sizes: None}
         coef, intercept = array_of("classifiers features"), array_of("classifiers")
         columns = array_of("combinations", 0, "classifiers", "i8")
-        return {**rules, "coef_": coef, "intercept_": intercept, "columns_": columns}
+        return {**rules, "coef_": coef, "intercept_": intercept, "columns_": columns, "C_": number(0.0)}

@@ -27,8 +27,9 @@ class RankSVM(RankingModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean squared length of
+        the rows, by their weights: 1 where rows have length 1.
     max_iter : int, default=1000
         Largest number of passes over the data. On small data, steps of an interior-point method follow where passes
         take long, as on badly scaled inputs.
@@ -62,7 +63,7 @@ class RankSVM(RankingModel):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         threshold: str = "least-squares",
         fit_intercept: bool = True,

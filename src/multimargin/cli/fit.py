@@ -35,7 +35,8 @@ Train a model, print the certificate of its optimum, and keep it in a file.
 A model minimises [bold]P(w) = 1/2 |w|² + C · (sum of losses)[/bold]. Training stops when the relative duality
 gap [bold](P - D) / P[/bold] is at most [bold]tol[/bold]. The dual value D is a proved lower bound: no weights
 give a smaller objective. A model whose gap is still larger when training ends, as at [bold]max_iter[/bold], is
-written too, but the exit code is 1.
+written too, but the exit code is 1. By default [bold]C=scale[/bold], which is 1 / mean |x|² over the training rows,
+of a kernel 1 / mean K(x, x); the table says the number.
 
 [bold]--thresholds[/bold] predicts label l where its score is above t_l, with the t that are best for a metric,
 [bold]max metric(Y, s > t)[/bold], on the scores of five folds that the model did not train on; the printed nested
@@ -58,7 +59,7 @@ categories.
 
 Examples:
 
-  multimargin fit train.arff --labels train.xml -p C=1 --out model.mm
+  multimargin fit train.arff --labels train.xml --out model.mm
 
   multimargin fit patients.csv --labels -3 --ignore id --missing median --scale --test-size 0.2 --out model.mm
 
@@ -268,6 +269,7 @@ def _show_result(
         **facts,
         "converged": None if found is None else found.converged,
         "certificate": certificate,
+        "C": getattr(estimator, "C_", None),
         "passes": passes,
         "seconds": round(seconds, 3),
         "out": None if out is None else str(out),
@@ -298,6 +300,8 @@ def _settings(estimator: Any) -> str:
         for key, value in estimator.get_params(deep=False).items()
         if key == "C" or repr(value) != repr(defaults[key].default)
     ]
+    if hasattr(estimator, "C_"):
+        changed = [f"{word} ({estimator.C_:.4g})" if word == "C=scale" else word for word in changed]
     return " ".join(changed)
 
 

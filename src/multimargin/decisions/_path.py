@@ -28,7 +28,7 @@ from multimargin.decisions._nested import nested_predictions
 from multimargin.decisions._scoring import Scoring
 from multimargin.errors import InputError
 from multimargin.estimators.contract import threads
-from multimargin.kernels import resolve_gamma, self_values
+from multimargin.estimators.cost_scale import mean_square as of_rows
 from multimargin.labels import LabelMatrix
 
 __all__ = [
@@ -317,7 +317,7 @@ class _FoldModel:
         own, prefix = owner_of_C(self.model)
         parameters = own.get_params(deep=False)
         self.names = {name: f"{prefix}{name}" for name in parameters}
-        if "warm_start" in parameters:
+        if "warm_start" in parameters and parameters.get("memory_limit") is None:
             self.model.set_params(**{self.names["warm_start"]: True})
         if "callback" in parameters:
             theirs = parameters["callback"]
@@ -386,11 +386,7 @@ def mean_square(estimator: Any, X: Any) -> float:
     X = X if sp.issparse(X) else np.asarray(X)
     if X.dtype.kind not in "fiub" or X.ndim != 2:  # not for numbers, or for the estimator to refuse
         return 1.0
-    kernel = getattr(estimator, "kernel", "linear")
-    gamma = resolve_gamma(getattr(estimator, "gamma", 1.0), X, kernel)
-    values = self_values(kernel, X, gamma, getattr(estimator, "degree", 1), getattr(estimator, "coef0", 0.0))
-    mean = float(np.mean(values))
-    return mean if np.isfinite(mean) and mean > 0 else 1.0
+    return of_rows(estimator, X)
 
 
 def _standard_error(values: Floats) -> float:

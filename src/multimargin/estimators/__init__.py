@@ -3,7 +3,7 @@
 from multimargin.estimators.certificate import Certificate, certify
 from multimargin.estimators.cliques import CliqueCertificate, CliqueClassifier, CliquePath
 from multimargin.estimators.contract import MultilabelClassifier
-from multimargin.estimators.m3l import KernelM3L, LinearM3L
+from multimargin.estimators.m3l import KernelM3L, LinearM3L, Pruning
 from multimargin.estimators.monitor import History, Progress
 from multimargin.estimators.separation import CalibratedSeparationClassifier, OutputKernelClassifier
 from multimargin.estimators.submodular import MostViolating, SubmodularClassifier
@@ -22,6 +22,7 @@ __all__ = [
     "MultilabelClassifier",
     "OutputKernelClassifier",
     "Progress",
+    "Pruning",
     "SubmodularClassifier",
     "certify",
 ]

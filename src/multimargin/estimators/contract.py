@@ -25,16 +25,17 @@ from multimargin._core import Status
 from multimargin._rows import native_rows
 from multimargin.errors import DecisionWarning, FitError, InputError
 from multimargin.estimators.certificate import Bounds, Certificate
+from multimargin.estimators.cost_scale import C_CONSTRAINTS, cost_of_error, shown_C
 from multimargin.estimators.inherited_texts import with_inherited_texts
 from multimargin.estimators.label_rates import DECIDED_ELSEWHERE, LabelRates, label_rates
 from multimargin.estimators.monitor import History, Monitor, Progress
-from multimargin.estimators.native_scores import NativeScores
+from multimargin.estimators.native_scores import NativeScores, linear_scorer
 from multimargin.estimators.predictor import MultilabelPredictor, largest_entry
 from multimargin.estimators.problem import Problem, native_cells
 from multimargin.estimators.threads import threads
-from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, names
+from multimargin.fitted_rules import LARGEST, Rule, Sizes, array_of, count, exactly, expect, names, number
 from multimargin.labels import LabelForm, LabelMatrix, read_labels
-from multimargin.weights import LabelFrequencies, cell_costs
+from multimargin.weights import LabelFrequencies, cell_costs, row_weights
 
 __all__ = [
     "Interval",
@@ -95,13 +96,18 @@ class WarmStart:
 
 
 class MultilabelClassifier(MultilabelPredictor):
-    """Base of all estimators. A subclass provides ``_solve`` and ``_scores``; ``_bounds`` for others to check it.
+    r"""Base of all estimators. A subclass provides ``_solve`` and ``_scores``; ``_bounds`` for others to check it.
 
     Its docstring need not repeat the entries below: those of its parameters and attributes that it lacks are taken from
     its bases (inherited_texts.py).
 
     Parameters
     ----------
+    C : float or "scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean squared length of
+        the rows, :math:`C = \sum_i s_i / \sum_i s_i |x_i|^2` with the ``sample_weight`` s, the constant feature not
+        counted: the model is then the same for features in any unit, but for its intercept. Rows of length 1 have
+        C = 1, and so have rows that are all zero.
     fit_intercept : bool
         Whether to add a constant feature. Its weight is regularised like the others.
     intercept_scaling : float
@@ -128,6 +134,8 @@ class MultilabelClassifier(MultilabelPredictor):
 
     Attributes
     ----------
+    C_ : float
+        The cost of an error, C or the number that ``"scale"`` stood for.
     certificate_ : Certificate
         ``primal``, ``dual``, ``gap``, ``relative_gap``, ``converged``, ``oracle_exact``.
     history_ : History
@@ -148,7 +156,7 @@ class MultilabelClassifier(MultilabelPredictor):
         Feature names, if X was a DataFrame.
     """
 
-    C: float = 1.0
+    C: float | str = "scale"
     class_weight: Any = None
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
@@ -167,10 +175,12 @@ class MultilabelClassifier(MultilabelPredictor):
     _rows_to_look_at: ClassVar[int] = 500
     """Training rows, at most, whose predictions are counted after a fit."""
 
+    C_: float
+
     _last: WarmStart | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": C_CONSTRAINTS,
         "class_weight": [StrOptions({"balanced"}), dict, list, LabelFrequencies, None],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
@@ -230,7 +240,7 @@ class MultilabelClassifier(MultilabelPredictor):
             raise InputError(msg)
         prior = self._checked_prior(labels, y, reset=reset)
         constant = self._constant_labels(labels, prior)
-        costs = cell_costs(labels, self.C, self.class_weight, sample_weight, constant)
+        costs = cell_costs(labels, self.class_weight, sample_weight, constant)
         if costs.cells is not None and not self._weighs_cells:
             msg = (
                 f"sample_weight must have shape ({labels.n_samples},), a weight per row: the loss of "
@@ -238,11 +248,14 @@ class MultilabelClassifier(MultilabelPredictor):
                 f"{costs.cells.shape}. Mark cells that must not count as NaN in Y."
             )
             raise InputError(msg)
+        C = cost_of_error(self, X, row_weights(labels, costs)) if reset else self.C_
+        costs = costs.times(C)
         smallest, largest = costs.extent()
         if largest > LARGEST or smallest < SMALLEST:
             msg = (
                 f"The cost of a cell, C times its weights, must lie between {SMALLEST:g} and {LARGEST:g}; it goes from "
-                f"{smallest:.3g} to {largest:.3g} with C={self.C!r}. Change C, sample_weight or class_weight."
+                f"{smallest:.3g} to {largest:.3g} with {shown_C(self, C)}. Change C, sample_weight or class_weight, or "
+                "scale the features."
             )
             raise InputError(msg)
         if X.dtype == np.float32 and not _suits_single(X, smallest, largest):
@@ -250,6 +263,7 @@ class MultilabelClassifier(MultilabelPredictor):
         return Problem(
             X=X,
             labels=labels,
+            C=C,
             costs=costs,
             constant=constant,
             prior=prior,
@@ -264,7 +278,8 @@ class MultilabelClassifier(MultilabelPredictor):
         if bounds.dual is None or not (np.isfinite(bounds.primal) and np.isfinite(bounds.dual)):
             msg = (
                 f"{type(self).__name__} found no finite solution: its objective came out as {bounds.primal} and the "
-                f"lower bound as {bounds.dual}. Scale the features, or change C={self.C!r}."
+                f"lower bound as {bounds.dual}. Scale the features, or change "
+                f"{shown_C(self, problem.C)}."
             )
             raise FitError(msg)
         if problem.constant.any():
@@ -273,6 +288,7 @@ class MultilabelClassifier(MultilabelPredictor):
         return {
             **model.fitted,
             **problem.columns,
+            "C_": problem.C,
             "constant_labels_": labels.names[problem.constant],
             "history_": monitor.history(),
             "certificate_": self._certificate(model),
@@ -282,7 +298,7 @@ class MultilabelClassifier(MultilabelPredictor):
     def _write(self, fitted: dict[str, Any], model: Model, problem: Problem) -> None:
         """Keep a model, and where a warm start begins: the only place that writes to an estimator."""
         self._replace_fitted(fitted, problem.labels)
-        self._last = WarmStart(problem.shape, self.C, model.state) if self.warm_start else None
+        self._last = WarmStart(problem.shape, problem.C, model.state) if self.warm_start else None
 
     def _last_fit(self, problem: Problem) -> WarmStart | None:
         """Where a warm start begins."""
@@ -360,6 +376,7 @@ class MultilabelClassifier(MultilabelPredictor):
 
         return {
             **super()._fitted_rules(),
+            "C_": number(0.0),
             "constant_labels_": constant,
             "certificate_": exactly(Certificate),
             "history_": exactly(History),
@@ -372,17 +389,21 @@ class MultilabelClassifier(MultilabelPredictor):
         return Certificate.of(bounds.primal, bounds.dual, self.tol, bounds.oracle_exact)
 
     def _warn_unless_converged(self, model: Model) -> None:
+        shortfall = self._shortfall(model)
+        if shortfall is not None:
+            warnings.warn(shortfall, ConvergenceWarning, stacklevel=3)
+
+    def _shortfall(self, model: Model) -> str | None:
+        """Say how far a fit is from its optimum, and what to do; None if it converged, or was stopped."""
         certificate = self.certificate_
         if certificate.converged or model.status == Status.stopped:
-            return
+            return None
         limit = "time_limit" if model.status == Status.time_limit else "max_iter"
         advice = IMPRECISE if model.status == Status.imprecise else self._advice(limit)
-        warnings.warn(
+        return (
             f"{type(self).__name__} stopped after {model.passes} passes with relative duality gap "
             f"{certificate.relative_gap:.2e} > tol {self.tol:.2e} (objective {certificate.primal:.6g}, lower bound "
-            f"{certificate.dual:.6g}). {advice}",
-            ConvergenceWarning,
-            stacklevel=3,
+            f"{certificate.dual:.6g}). {advice}"
         )
 
     def _label_rates(self, fitted: dict[str, Any], problem: Problem) -> LabelRates | None:
@@ -419,18 +440,18 @@ class LinearModel(NativeScores, MultilabelClassifier):
 
     _rows_to_look_at: ClassVar[int] = 1000
 
-    coef_: NDArray[Any]
+    coef_: Any
     intercept_: NDArray[Any]
 
     def _fitted_rules(self) -> dict[str, Rule]:
         return {**super()._fitted_rules(), "coef_": array_of("labels features"), "intercept_": array_of("labels")}
 
     def _scorer(self) -> _core.Scorer:
-        dtype = np.result_type(self.coef_, self.intercept_)
-        return _core.linear_scorer(self.coef_.astype(dtype, copy=False), np.ascontiguousarray(self.intercept_, dtype))
+        return linear_scorer(self.coef_, self.intercept_)
 
     def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
-        fitted["coef_"][constant] = 0.0
+        if isinstance(fitted["coef_"], np.ndarray):  # sparse weights of labels left out of training are 0
+            fitted["coef_"][constant] = 0.0
         fitted["intercept_"][constant] = value[constant]
 
 

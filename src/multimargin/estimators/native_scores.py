@@ -13,7 +13,7 @@ from multimargin._rows import native_rows
 from multimargin.estimators.predictor import MultilabelPredictor
 from multimargin.estimators.threads import threads
 
-__all__ = ["NativeScores"]
+__all__ = ["NativeScores", "dense_weights", "linear_scorer"]
 
 
 class NativeScores(MultilabelPredictor):
@@ -71,3 +71,23 @@ class NativeScores(MultilabelPredictor):
 def scored_rows(X: Any) -> _core.ScoredRows:
     """Dense rows in any layout or CSR rows for the native core, without a copy of the entries."""
     return _core.scored_rows(native_rows(X) if sp.issparse(X) else X)
+
+
+def linear_scorer(coef: Any, intercept: NDArray[Any]) -> _core.Scorer:
+    """Return the native model of the scores ``X @ coef.T + intercept``; the weights may be sparse."""
+    dtype = np.result_type(coef.dtype, intercept.dtype)
+    intercept = np.ascontiguousarray(intercept, dtype)
+    if not sp.issparse(coef):
+        return _core.linear_scorer(coef.astype(dtype, copy=False), intercept)
+    by_feature = sp.csc_array(coef)
+    return _core.sparse_linear_scorer(
+        offsets=by_feature.indptr.astype(np.int64),
+        labels=by_feature.indices.astype(np.int32, copy=False),
+        weights=by_feature.data.astype(dtype, copy=False),
+        intercept=intercept,
+    )
+
+
+def dense_weights(coef: Any) -> NDArray[Any]:
+    """Return weights as an array, those of a pruned model with their zeros."""
+    return np.asarray(coef.toarray() if sp.issparse(coef) else coef)

@@ -26,8 +26,10 @@ class Problem:
     ----------
     X : array or csr matrix of shape (n_samples, n_features)
     labels : LabelMatrix
+    C : float
+        Cost of an error.
     costs : CellCosts
-        In double precision.
+        C and all weights, in double precision.
     constant : ndarray of shape (n_labels,)
         Labels that are left out and predicted constant.
     prior : None, ndarray or LowRankPrior
@@ -39,6 +41,7 @@ class Problem:
 
     X: Any
     labels: LabelMatrix
+    C: float
     costs: CellCosts
     constant: NDArray[np.bool_]
     prior: Any

@@ -16,6 +16,7 @@ from multimargin._tables import aligned, html_table
 from multimargin.errors import InputError
 from multimargin.estimators import CliqueClassifier, KernelM3L, SubmodularClassifier
 from multimargin.estimators.contract import LinearModel
+from multimargin.estimators.native_scores import dense_weights
 from multimargin.inspection.contributions import NO_ROWS, NOTHING, Contributions, SupportContributions, contributions
 from multimargin.kernels import make_kernel
 from multimargin.priors import LowRankPrior, check_prior
@@ -262,7 +263,7 @@ def _explained(
     if isinstance(model, KernelM3L):
         support = _support(model, row, column)
         return replace(found, support=support, **_through_prior(model, scores, column, prior, forms))
-    features, at_mean = _features(model.coef_[column].astype(np.float64), row, background, names)
+    features, at_mean = _features(_weights(model, column), row, background, names)
     found = replace(found, features=features, baseline=found.baseline + at_mean)
     if isinstance(model, LinearModel):
         return replace(found, **_through_prior(model, scores, column, prior, forms))
@@ -311,12 +312,17 @@ def top_features(model: Any, label: Any, k: int = 10, *, X: Any = None) -> Featu
         msg = "top_features needs weights of features, which a KernelM3L does not have. Use explain for its rows."
         raise InputError(msg)
     column = _label(model, label)
-    weights = model.coef_[column].astype(np.float64)
+    weights = _weights(model, column)
     importance, measure = np.abs(weights), "|weight|"
     if rows is not None:
         importance, measure = importance * _deviation(model._check_X(rows)), "|weight| x standard deviation"
     best = np.argsort(-importance, kind="stable")[:k]
     return FeatureWeights(model.label_names_.tolist()[column], names[best], weights[best], importance[best], measure)
+
+
+def _weights(model: Any, column: int) -> NDArray[np.float64]:
+    """Weights of a label, also of a model with sparse ones."""
+    return dense_weights(model.coef_[column : column + 1])[0].astype(np.float64)
 
 
 def _last_step(model: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any], NDArray[Any]]:

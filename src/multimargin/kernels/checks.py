@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multimargin.errors import InputError
 
-from .values import POSITIVE_DATA, check_not_negative, make_kernel, squared_norms
+from .diagonal import diagonal
+from .values import POSITIVE_DATA, check_not_negative, make_kernel
 
-__all__ = ["check_kernel", "largest_value", "self_values"]
+__all__ = ["check_kernel", "largest_value"]
 
 SAMPLE_ROWS = 256
 LARGEST = 1e100  # squares of kernel values stay far from the ends of the range of double precision
@@ -42,24 +42,8 @@ def check_kernel(kernel: Any, X: Any, gamma: float, degree: float, coef0: float,
 
 def largest_value(kernel: Any, X: Any, gamma: float, degree: float, coef0: float) -> float:
     """Bound of the kernel's values between rows; for a function, the largest between some rows and themselves."""
-    return float(np.abs(self_values(kernel, X, gamma, degree, abs(coef0))).max(initial=0.0))
-
-
-def self_values(kernel: Any, X: Any, gamma: float, degree: float, coef0: float) -> NDArray[np.float64]:
-    """Values of the kernel between each row and itself; for a function, of some of the rows."""
-    if kernel == "precomputed":
-        return np.asarray(X.diagonal(), dtype=np.float64)
-    if kernel in ("linear", "poly"):
-        squares = squared_norms(X)
-        with np.errstate(over="ignore"):
-            return squares if kernel == "linear" else np.power(gamma * squares + coef0, float(degree))
-    if kernel == "additive_chi2":
-        return np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
-    if not callable(kernel):
-        return np.ones(1)
-    sample = X[: min(X.shape[0], SAMPLE_ROWS)]
-    K = make_kernel(kernel, sample, np.float64, gamma, degree, coef0)
-    return np.asarray(np.diag(K.values(K.prepare(sample))), dtype=np.float64)
+    rows = X[:SAMPLE_ROWS] if callable(kernel) else X
+    return float(np.abs(diagonal(kernel, rows, gamma, degree, abs(coef0))).max(initial=0.0))
 
 
 def _check_sample(kernel: Any, X: Any, gamma: float, degree: float, coef0: float, seed: int) -> None:

@@ -1,7 +1,8 @@
 """Multi-label metrics: one report, plain functions, and scorers for scikit-learn's searches.
 
 Y and predictions come in every form :func:`multimargin.labels.read_labels` takes, and sparse ones stay
-sparse. Scores are dense, of shape (n_samples, n_labels), larger meaning more likely.
+sparse. Scores are dense, of shape (n_samples, n_labels), larger meaning more likely; the metrics of the best k
+labels (P@k, nDCG@k, PSP@k) also take what ``predict_top(X, k)`` returns.
 
 Conventions
 -----------
@@ -72,6 +73,7 @@ from multimargin.metrics._of_scores import (
     precision_at_k,
     ranking_loss,
 )
+from multimargin.metrics._propensities import propensities, psp_at_k
 from multimargin.metrics._report import Report, report
 from multimargin.metrics._scorers import Scorer, scorer, scorers
 
@@ -100,6 +102,8 @@ __all__ = [
     "per_class_accuracy",
     "per_class_scorer",
     "precision_at_k",
+    "propensities",
+    "psp_at_k",
     "ranking_loss",
     "reliability",
     "report",

@@ -91,7 +91,10 @@ def read_pair(Y: Any, prediction: Any, names: Names) -> tuple[LabelMatrix, sp.cs
 def read_scores(scores: Any, truth: LabelMatrix) -> NDArray[Any]:
     """Read scores for the cells of Y; float32 stays float32."""
     if sp.issparse(scores):
-        msg = "scores must be a dense array; got a sparse one, where absent cells have no rank. Use toarray()."
+        msg = (
+            "scores must be a dense array; got a sparse one, where absent cells have no rank: only the metrics of the "
+            "best k labels take it. Use toarray()."
+        )
         raise InputError(msg)
     try:
         cells = np.asarray(_in_columns_of(truth, scores, "scores"))
@@ -107,6 +110,41 @@ def read_scores(scores: Any, truth: LabelMatrix) -> NDArray[Any]:
         msg = f"scores must not be NaN; row {row} has one. A label without rank may have score -inf."
         raise InputError(msg)
     return cells
+
+
+def read_best_scores(scores: Any, truth: LabelMatrix, k: int) -> NDArray[Any] | sp.csr_array:
+    """Read scores of which the best k of each row are needed; sparse ones must hold as many, and stay sparse.
+
+    What a sparse row does not hold ranks below what it does, and scores of unknown cells are dropped.
+    """
+    if not sp.issparse(scores):
+        return read_scores(scores, truth)
+    best = sp.csr_array(scores, copy=True)
+    _check_shape(truth, best.shape, "scores")
+    stored = best.nnz
+    best.sum_duplicates()
+    if best.nnz != stored or best.data.dtype.kind not in "fiu" or np.isnan(best.data).any():
+        msg = "Sparse scores must be numbers, not NaN, at most one for each cell. Give predict_top(X, k)."
+        raise InputError(msg)
+    wanted = np.full(truth.n_samples, truth.n_labels)
+    if truth.missing is not None:
+        place = truth.missing.indices + truth.n_labels * np.repeat(
+            np.arange(truth.n_samples), np.diff(truth.missing.indptr)
+        )
+        cells = best.indices + truth.n_labels * np.repeat(np.arange(truth.n_samples), np.diff(best.indptr))
+        known = ~np.isin(cells, place)
+        offsets = np.concatenate([[0], np.cumsum(known)])[best.indptr]
+        best = sp.csr_array((best.data[known], best.indices[known], offsets), shape=best.shape)
+        wanted = wanted - np.diff(truth.missing.indptr)
+    short = np.diff(best.indptr) < np.minimum(k, wanted)
+    if short.any():
+        row = int(short.argmax())
+        msg = (
+            f"Sparse scores must hold the best {k} known labels of every row; row {row} holds "
+            f"{int(np.diff(best.indptr)[row])}. Give predict_top(X, {k}), or more where labels are unknown."
+        )
+        raise InputError(msg)
+    return best
 
 
 def read_weights(sample_weight: Any, n_samples: int) -> Floats | None:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin.labels import LabelMatrix
@@ -48,7 +49,7 @@ class LabelCurves:
 class Ranking:
     """Scores beside labels; what the metrics share is computed when first asked for."""
 
-    def __init__(self, truth: LabelMatrix, scores: NDArray[Any], weights: Floats | None) -> None:
+    def __init__(self, truth: LabelMatrix, scores: Any, weights: Floats | None) -> None:
         self.truth = truth
         self.scores = scores
         self.weights = weights
@@ -86,15 +87,18 @@ def _blocks(truth: LabelMatrix, scores: NDArray[Any]) -> Any:
         yield start, stop, block
 
 
-def _row_ranks(truth: LabelMatrix, scores: NDArray[Any]) -> RowRanks:
+def _row_ranks(truth: LabelMatrix, scores: Any) -> RowRanks:
     offsets, columns = truth.positives.indptr, truth.positives.indices
     present = np.diff(offsets).astype(np.intp)
     row = np.repeat(np.arange(truth.n_samples), present)
     known = np.full(truth.n_samples, truth.n_labels)
     if truth.missing is not None:
         known = known - np.diff(truth.missing.indptr)
-    values = scores[row, columns]
     above, reach = np.empty_like(row), np.empty_like(row)
+    if sp.issparse(scores):
+        values = _place_among_stored(scores, row, columns, above, reach)
+        return RowRanks(row, above, reach, _hits(row, values), present, known)
+    values = scores[row, columns]
     for start, stop, block in _blocks(truth, scores):
         block.sort(axis=1)  # NaN goes to the end, beyond the known cells
         here = slice(offsets[start], offsets[stop])
@@ -103,6 +107,31 @@ def _row_ranks(truth: LabelMatrix, scores: NDArray[Any]) -> RowRanks:
         above[here] = ends - _count_before(block, local, ends, values[here], np.less_equal)
         reach[here] = ends - _count_before(block, local, ends, values[here], np.less)
     return RowRanks(row, above, reach, _hits(row, values), present, known)
+
+
+def _place_among_stored(
+    scores: sp.csr_array, row: NDArray[np.intp], columns: NDArray[Any], above: NDArray[np.intp], reach: NDArray[np.intp]
+) -> NDArray[Any]:
+    """Fill above and reach from the best scores of rows, and return those of the true labels.
+
+    A label without a score comes after all that have one, as if alone there.
+    """
+    n, n_labels = scores.shape
+    stored = np.diff(scores.indptr).astype(np.intp)
+    cells = scores.indices + n_labels * np.repeat(np.arange(n), stored)  # rises, for the indices are sorted
+    needles = columns + n_labels * row
+    at = np.searchsorted(cells, needles)
+    has_score = at < len(cells)
+    has_score[has_score] = cells[at[has_score]] == needles[has_score]
+    values = np.full(len(row), -np.inf)
+    values[has_score] = scores.data[at[has_score]]
+    table = np.full((n, int(stored.max(initial=1))), np.nan)
+    table[np.arange(table.shape[1]) < stored[:, None]] = scores.data
+    table.sort(axis=1)
+    ends = stored[row]
+    above[:] = np.where(has_score, ends - _count_before(table, row, ends, values, np.less_equal), ends)
+    reach[:] = np.where(has_score, ends - _count_before(table, row, ends, values, np.less), ends + 1)
+    return values
 
 
 def _count_before(

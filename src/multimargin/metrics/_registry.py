@@ -20,7 +20,16 @@ import numpy as np
 from multimargin.errors import InputError
 from multimargin.labels import read_labels
 from multimargin.metrics._counts import Counts, count
-from multimargin.metrics._pairs import Mean, Names, Undefined, check_undefined, read_pair, read_scores, read_weights
+from multimargin.metrics._pairs import (
+    Mean,
+    Names,
+    Undefined,
+    check_undefined,
+    read_best_scores,
+    read_pair,
+    read_scores,
+    read_weights,
+)
 from multimargin.metrics._ranks import Ranking
 
 __all__ = ["DEFAULT_K", "METRICS", "check_k", "find_metric", "metrics_at", "of_best", "of_labels", "of_scores"]
@@ -36,10 +45,11 @@ class Metric:
     formula: Callable[..., Mean]
     of_scores: bool
     loss: bool
+    k: int | None = None
 
     def at(self, k: int) -> Metric:
         """Return the metric of the best k labels that this one, whose name ends in ``@k``, stands for."""
-        return replace(self, name=f"{self.name.removesuffix('k')}{k}", formula=partial(self.formula, k=k))
+        return replace(self, name=f"{self.name.removesuffix('k')}{k}", formula=partial(self.formula, k=k), k=k)
 
     def value(self, Y: Any, given: Any, names: Names, sample_weight: Any, undefined: Undefined = "skip") -> float:
         """Compute the metric of predicted labels, or of scores, in any form."""
@@ -49,7 +59,8 @@ class Metric:
             counts = count(truth, predicted, read_weights(sample_weight, truth.n_samples))
             return self.formula(counts, undefined).value
         truth = read_labels(Y, names=names)
-        ranking = Ranking(truth, read_scores(given, truth), read_weights(sample_weight, truth.n_samples))
+        scores = read_scores(given, truth) if self.k is None else read_best_scores(given, truth, self.k)
+        ranking = Ranking(truth, scores, read_weights(sample_weight, truth.n_samples))
         return self.formula(ranking, undefined).value
 
 
@@ -169,7 +180,7 @@ def of_best(name: str) -> Callable[[Callable[[Ranking, Undefined, int], Mean]], 
         ) -> float:
             return METRICS[name].at(k).value(Y, scores, names, sample_weight, undefined)
 
-        return _named(function, formula, SCORES + NUMBER)
+        return _named(function, formula, SCORES + BEST + NUMBER)
 
     return register
 
@@ -193,6 +204,9 @@ Y : labels in any form
     True labels; NaN cells are left out.
 scores : array-like of shape (n_samples, n_labels)
     Larger means more likely, as ``decision_function`` gives them.
+"""
+BEST = """\
+    For many labels, what ``predict_top(X, k)`` gives: a sparse array with the best k of each row, or more.
 """
 NUMBER = """\
 k : int

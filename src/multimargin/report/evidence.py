@@ -267,7 +267,7 @@ def _reference(model: Any, X: Any, truth: LabelMatrix, X_train: Any, seen: Label
     inner = trained(model)
     if getattr(inner, "kernel", None) == "precomputed":
         return None
-    C = float(inner.C) if isinstance(inner, LinearM3L) else 1.0
+    C = inner.C if isinstance(inner, LinearM3L) else "scale"
     alone = LinearM3L(C=C, random_state=0, time_limit=REFERENCE_SECONDS)
     pipeline = make_pipeline(*(clone(before) for before in preprocessing(model)), alone)
     with warnings.catch_warnings():
@@ -275,4 +275,4 @@ def _reference(model: Any, X: Any, truth: LabelMatrix, X_train: Any, seen: Label
         warnings.filterwarnings("ignore", message=".*[Cc]onstant", category=UserWarning)
         pipeline.fit(X_train, seen)
     found = metrics.report(truth, pipeline.predict(X), pipeline.decision_function(X))
-    return Reference(found, C, bool(alone.certificate_.converged))
+    return Reference(found, alone.C_, bool(alone.certificate_.converged))

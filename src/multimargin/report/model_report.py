@@ -58,7 +58,8 @@ def write(
         The file. It appears when it is complete; one that is there already is replaced.
     train : pair (X, Y), optional
         The training rows: then label counts, shared rows and one-vs-all on the same rows are shown, too. One-vs-all is
-        :class:`LinearM3L` without a prior, with the C of the model if that is a ``LinearM3L``.
+        :class:`LinearM3L` without a prior, with the C of the model if that is a ``LinearM3L``, and ``C="scale"``
+        otherwise.
     title : str, optional
         Heading of the page; by default the model's name.
     data_name, train_name : str

@@ -26,7 +26,7 @@ class Enumeration:
         Y = np.asarray(Y, dtype=float)
         n, K = Y.shape
         self.X = np.column_stack([X.astype(float), np.full(n, float(model.intercept_scaling))])
-        self.cost = model.C * (np.ones(n) if weight is None else weight)
+        self.cost = model.C_ * (np.ones(n) if weight is None else weight)
         known = ~np.isnan(Y)
         known[:, [np.unique(Y[known[:, k], k]).size < 2 for k in range(K)]] = False
         self.constant = ~known.any(axis=0)
@@ -266,7 +266,7 @@ def test_short_rows_are_those_of_the_proximal_problem(small, kind):
 def test_features_twice_and_too_large(small):
     """1 + Q has directions that rounding would make negative."""
     X, Y = small
-    model = quietly(CliqueClassifier(graph=None, max_iter=30), np.column_stack([X, X, 0 * X]) * 1e9, Y)
+    model = quietly(CliqueClassifier(C=1.0, graph=None, max_iter=30), np.column_stack([X, X, 0 * X]) * 1e9, Y)
     assert 0 < model.certificate_.dual <= model.certificate_.primal < np.inf
 
 

@@ -510,9 +510,9 @@ def test_softmax_margin_equals_enumeration(tiny):
 
 
 def test_softmax_margin_tends_to_the_hinge(tiny):
-    hinge = CliqueClassifier(graph=PAIRS, **EXACT).fit(*tiny).certificate_.primal
+    hinge = CliqueClassifier(C=1.0, graph=PAIRS, **EXACT).fit(*tiny).certificate_.primal
     values = [
-        CliqueClassifier(graph=PAIRS, loss="softmax-margin", temperature=mu, tol=1e-6, max_iter=50_000)
+        CliqueClassifier(C=1.0, graph=PAIRS, loss="softmax-margin", temperature=mu, tol=1e-6, max_iter=50_000)
         .fit(*tiny)
         .certificate_.primal
         for mu in (0.3, 0.03)

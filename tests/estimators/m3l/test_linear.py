@@ -69,7 +69,7 @@ def test_prior_loss_equals_cvxpy(rng):
     y = np.where(unknown, 0, 2 * Y - 1)
     best = optimum(X, y, R, 1.0 * ~unknown, y * (y @ R), 1.0)
     for prior in (R, priors.LowRankPrior(np.linalg.cholesky(R - 0.05 * np.eye(5)), 0.05)):
-        model = LinearM3L(prior=prior, loss="prior", **EXACT).fit(X, np.where(unknown, np.nan, Y))
+        model = LinearM3L(C=1.0, prior=prior, loss="prior", **EXACT).fit(X, np.where(unknown, np.nan, Y))
         assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
 
 
@@ -140,10 +140,10 @@ def primal_of(model, X, Y, R, C):
 def test_certificate_belongs_to_the_returned_weights(rng, name):
     X, Y = make_problem(rng)
     prior = make_priors(rng)[name]
-    model = LinearM3L(prior=prior, tol=1e-3, random_state=0).fit(X, Y)
+    model = LinearM3L(C=1.0, prior=prior, tol=1e-3, random_state=0).fit(X, Y)
     value = primal_of(model, X, Y, as_matrix(prior, 5), 1.0)
     assert value == pytest.approx(model.certificate_.primal, rel=1e-9)
-    exact = LinearM3L(prior=prior, **EXACT).fit(X, Y).certificate_
+    exact = LinearM3L(C=1.0, prior=prior, **EXACT).fit(X, Y).certificate_
     assert model.certificate_.dual <= exact.primal * (1 + 1e-9)
     assert model.certificate_.primal >= exact.dual * (1 - 1e-9)
 
@@ -244,7 +244,7 @@ def test_zero_rows_and_many_labels(rng):
     X[::3] = 0.0
     Y = (rng.random((30, 700)) < 0.5).astype(int)
     Y[0], Y[1] = 0, 1
-    model = LinearM3L(fit_intercept=False, tol=1e-4, random_state=0).fit(X, Y)
+    model = LinearM3L(C=1.0, fit_intercept=False, tol=1e-4, random_state=0).fit(X, Y)
     assert model.certificate_.converged
     assert primal_of(model, X, Y, np.eye(700), 1.0) == pytest.approx(model.certificate_.primal, rel=1e-9)
 
@@ -330,7 +330,7 @@ def test_newton_certificate_belongs_to_the_returned_weights(rng, monkeypatch):
     X, Y = make_problem(rng, n=90)
     for prior in make_priors(rng).values():
         for data, tolerance in ((X, 1e-9), (X.astype(np.float32), 1e-4)):
-            model = LinearM3L(prior=prior, tol=1e-3, random_state=0).fit(data, Y)
+            model = LinearM3L(C=1.0, prior=prior, tol=1e-3, random_state=0).fit(data, Y)
             value = primal_of(model, data, Y, as_matrix(prior, 5), 1.0)
             assert value == pytest.approx(model.certificate_.primal, rel=tolerance)
 
@@ -356,13 +356,13 @@ def test_stop_with_a_coupled_prior_leaves_a_certified_model(rng, monkeypatch, ne
     X, Y = make_problem(rng, n=90)
     R = 0.3 * make_priors(rng)["dense"] + 0.7 * np.eye(5)
     seen = []
-    model = LinearM3L(prior=R, tol=1e-14, callback=lambda p: seen.append(p.pass_) or p.pass_ == last).fit(X, Y)
+    model = LinearM3L(C=1.0, prior=R, tol=1e-14, callback=lambda p: seen.append(p.pass_) or p.pass_ == last).fit(X, Y)
     assert seen == list(range(1, last + 1))
     assert model.n_iter_ == last
     assert primal_of(model, X, Y, R, 1.0) == pytest.approx(model.certificate_.primal, rel=1e-9)
     assert model.certificate_.gap > 0
     with pytest.warns(UserWarning, match=f"after {last} passes"):
-        limited = LinearM3L(prior=R, tol=1e-14, max_iter=last).fit(X, Y)
+        limited = LinearM3L(C=1.0, prior=R, tol=1e-14, max_iter=last).fit(X, Y)
     assert primal_of(limited, X, Y, R, 1.0) == pytest.approx(limited.certificate_.primal, rel=1e-9)
 
 

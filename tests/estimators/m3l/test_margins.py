@@ -17,8 +17,8 @@ from multimargin.errors import InputError
 EXACT = {"tol": 1e-9, "max_iter": 200_000, "random_state": 0}
 N, N_LABELS = 40, 5
 MODELS = {
-    "linear": lambda **p: LinearM3L(**{**EXACT, **p}),
-    "kernel": lambda **p: KernelM3L(gamma=0.3, **{**EXACT, **p}),
+    "linear": lambda **p: LinearM3L(**{"C": 1.0, **EXACT, **p}),
+    "kernel": lambda **p: KernelM3L(gamma=0.3, **{"C": 1.0, **EXACT, **p}),
 }
 AGAIN = {"linear": recompute.linear_m3l, "kernel": recompute.kernel_m3l}
 BOTH = pytest.mark.parametrize("kind", MODELS)

@@ -37,14 +37,14 @@ def fitted(blocks, n_jobs=1, **parameters):
     return model, fleet
 
 
-def recomputed(model, fleet, X, Y, weight=None, C=1.0):
+def recomputed(model, fleet, X, Y, weight=None):
     """P and D in plain NumPy, from the weights and the dual variables of the parts."""
     X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
     n, n_labels = Y.shape
     R, bias = as_matrix(model.prior_, n_labels), model._constant_feature()
     known = ~np.isnan(Y)
     y = np.where(known, np.where(Y == 1, 1.0, -1.0), 0.0)
-    cost = C * known * (1.0 if weight is None else weight.reshape(n, -1))
+    cost = model.C_ * known * (1.0 if weight is None else weight.reshape(n, -1))
     cost[:, np.isin(model.label_names_, model.constant_labels_)] = 0.0
     margin = y * (y @ R) if model.loss == "prior" else np.ones_like(y)
     Z = model.coef_.astype(float), model.intercept_.astype(float)
@@ -77,20 +77,22 @@ def test_same_optimum_as_one_machine(rng, name, K):
     assert model.certificate_.dual == pytest.approx(dual, rel=exact)
 
 
-def test_weights_missing_and_constant_labels(rng):
+@pytest.mark.parametrize("C", ["scale", 0.7])
+def test_weights_missing_and_constant_labels(rng, C):
     X, Y = make_problem(rng, sparse=True)
     Y = Y.astype(float)
     Y[rng.random(Y.shape) < 0.2] = np.nan
     Y[:, 3] = np.where(np.isnan(Y[:, 3]), np.nan, 1.0)
     weight = rng.random(Y.shape) + 0.1
     with pytest.warns(UserWarning, match="Constant in training: label 3"):
-        model, fleet = fitted(cut(X, Y, 3, weight), C=0.7)
+        model, fleet = fitted(cut(X, Y, 3, weight), C=C)
     with pytest.warns(UserWarning, match="Constant in training: label 3"):
-        one = LinearM3L(C=0.7, random_state=0).fit(X, Y, sample_weight=weight)
+        one = LinearM3L(C=C, random_state=0).fit(X, Y, sample_weight=weight)
+    assert model.C_ == pytest.approx(one.C_, rel=1e-14)
     assert model.constant_labels_.tolist() == [3]
     assert abs(model.certificate_.primal - one.certificate_.primal) <= 2e-3 * one.certificate_.primal
     assert np.array_equal(model.predict(X)[:, 3], np.ones(len(Y)))
-    assert model.certificate_.primal == pytest.approx(recomputed(model, fleet, X, Y, weight, 0.7)[0], rel=1e-10)
+    assert model.certificate_.primal == pytest.approx(recomputed(model, fleet, X, Y, weight)[0], rel=1e-10)
 
 
 def test_row_weights_class_weights_and_prior_loss(rng):
@@ -100,6 +102,7 @@ def test_row_weights_class_weights_and_prior_loss(rng):
     for options in ({"class_weight": "balanced"}, {"loss": "prior", "prior": R}, {"fit_intercept": False}):
         model, _ = fitted(cut(X, Y, 3, weight), **options)
         one = LinearM3L(random_state=0, **options).fit(X, Y, sample_weight=weight)
+        assert model.C_ == pytest.approx(one.C_, rel=1e-14)
         assert abs(model.certificate_.primal - one.certificate_.primal) <= 2e-3 * one.certificate_.primal
 
 
@@ -173,7 +176,7 @@ def test_history_brackets_the_optimum_of_cvxpy(rng):
     slack = cp.pos(1 - cp.multiply(y, X @ Z.T + np.ones((40, 1)) @ cp.reshape(b, (1, 3), order="C")))
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(Z) + 0.5 * cp.sum_squares(b) + cp.sum(slack)))
     best = problem.solve(solver=cp.CLARABEL)
-    model, _ = fitted(cut(X, Y, 4), tol=1e-5)
+    model, _ = fitted(cut(X, Y, 4), C=1.0, tol=1e-5)
     assert model.certificate_.primal == pytest.approx(best, rel=1e-5)
     assert np.all(model.history_.primal >= best * (1 - 1e-8))
     assert np.all(model.history_.dual <= best * (1 + 1e-8))
@@ -192,7 +195,7 @@ def opened(rng, name="identity", K=3, n_jobs=1):
     """A fleet with its rounds, and the dense problem it stands for."""
     X, Y = make_problem(rng)
     fleet = LocalFleet(cut(X, Y, K), n_jobs)
-    plan = make_plan(LinearM3L(prior=make_priors(rng)[name]), fleet.describe())
+    plan = make_plan(LinearM3L(1.0, prior=make_priors(rng)[name]), fleet.describe())
     rounds = HeldBackRounds(plan, fleet, *fleet.open(plan), Limits(1e-12, 100, None, 0), Monitor(None, 0, "test"))
     return fleet, rounds, np.column_stack([X, np.ones(len(X))]), np.where(Y == 1, 1.0, -1.0)
 

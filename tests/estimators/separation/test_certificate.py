@@ -99,10 +99,10 @@ def test_alternating_directions_take_the_model_from_the_copy_without_cancellatio
 def test_a_model_too_coarse_in_single_precision_is_kept_in_double(rng):
     X, Y = make_problem(rng, 60, 4, 3)
     K = (1e7 * rbf_kernel(X, gamma=0.5)).astype(np.float32)
-    model = silently(CalibratedSeparationClassifier(kernel="precomputed", warm_start=True, random_state=0), K, Y)
+    model = silently(CalibratedSeparationClassifier(C=1.0, kernel="precomputed", warm_start=True, random_state=0), K, Y)
     assert model.dual_coef_.dtype == np.float64
     assert model.certificate_.primal == pytest.approx(separation(model, K, Y, np.ones(60))[0], rel=1e-8)
-    easy = CalibratedSeparationClassifier(random_state=0).fit(X.astype(np.float32), Y)
+    easy = CalibratedSeparationClassifier(C=1.0, random_state=0).fit(X.astype(np.float32), Y)
     assert easy.coef_.dtype == np.float32
 
 
@@ -192,7 +192,9 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(rng, Estimator, solver, e
 def test_a_hopeless_scale_is_said_before_the_long_run(rng, solver):
     X, Y = make_problem(rng, 60, 4, 3)
     passes = []
-    model = CalibratedSeparationClassifier(solver=solver, callback=lambda p: passes.append(p.pass_), random_state=0)
+    model = CalibratedSeparationClassifier(
+        C=1.0, solver=solver, callback=lambda p: passes.append(p.pass_), random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match=r"C K\(x, x\) is .*e\+1.* choose C around .*e-1") as caught:

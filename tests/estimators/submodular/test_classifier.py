@@ -106,7 +106,7 @@ def test_equals_cvxpy(rng, loss, pairs, bias):
 def test_bundle_equals_cvxpy(rng, solver):
     X, Y = make_problem(rng, n=10, d=3, n_labels=4)
     best, *_ = optimum(X, Y, ALL, scale=3.0)
-    model = SubmodularClassifier(pairs=ALL, pair_scale=3.0, solver=solver, tol=1e-5, max_iter=5000).fit(X, Y)
+    model = SubmodularClassifier(C=1.0, pairs=ALL, pair_scale=3.0, solver=solver, tol=1e-5, max_iter=5000).fit(X, Y)
     assert model.certificate_.converged
     assert model.certificate_.dual <= best * (1 + 1e-7)
     assert model.certificate_.primal == pytest.approx(best, rel=2e-5)
@@ -119,7 +119,7 @@ def test_missing_labels_and_weights_equal_cvxpy(rng, loss):
     weight = rng.random(12) * 2
     weight[3] = 0.0
     best, *_ = optimum(X, Y, ALL, scale=3.0, loss=loss, weight=weight)
-    model = SubmodularClassifier(pairs=ALL, pair_scale=3.0, loss=loss, **EXACT).fit(X, Y, sample_weight=weight)
+    model = SubmodularClassifier(C=1.0, pairs=ALL, pair_scale=3.0, loss=loss, **EXACT).fit(X, Y, sample_weight=weight)
     assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
 
 
@@ -136,13 +136,13 @@ def test_hamming_without_pairs_is_one_vs_all(rng):
 @pytest.mark.parametrize("loss", ["f1", "hamming"])
 def test_certificate_belongs_to_the_returned_weights(rng, loss):
     X, Y = make_problem(rng)
-    model = SubmodularClassifier(pairs=1.0, pair_scale=5.0, loss=loss, random_state=0).fit(X, Y)
+    model = SubmodularClassifier(C=1.0, pairs=1.0, pair_scale=5.0, loss=loss, random_state=0).fit(X, Y)
     assert np.any(model.pair_coef_ > 0)
     assert model.certificate_.converged
     value = primal_of(model, X, Y, scale=5.0, loss=loss)
     assert value <= model.certificate_.primal * (1 + 1e-9)
     assert value == pytest.approx(model.certificate_.primal, rel=1e-4)  # the oracle's tolerance
-    exact = SubmodularClassifier(pairs=1.0, pair_scale=5.0, loss=loss, **EXACT).fit(X, Y).certificate_
+    exact = SubmodularClassifier(C=1.0, pairs=1.0, pair_scale=5.0, loss=loss, **EXACT).fit(X, Y).certificate_
     assert model.certificate_.dual <= exact.primal * (1 + 1e-9)
     assert model.certificate_.primal >= exact.dual * (1 - 1e-9)
 

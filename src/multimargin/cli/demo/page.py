@@ -33,7 +33,7 @@ unseen = [0, 3, 5]
 train = ~np.isin(data.digit, unseen)
 R = priors.from_signatures(data.signatures[unseen])
 kernel = Nystroem(gamma=0.11, n_components=300, random_state=0).fit(data.X[train])
-model = LinearM3L(prior=R).fit(kernel.transform(data.X[train]), data.Y[train])
+model = LinearM3L(C=1, prior=R).fit(kernel.transform(data.X[train]), data.Y[train])
 wrong = model.predict(kernel.transform(data.X[~train])) != data.Y[~train]
 print(wrong.mean(), model.certificate_)
 """

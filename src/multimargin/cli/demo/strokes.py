@@ -25,8 +25,8 @@ N_COMPONENTS = 300
 METHODS = {False: "one-vs-all", True: "M3L with the prior"}
 KEYS = {False: "one_vs_all", True: "m3l"}
 RULE = (
-    "Above, C = 1, the default of the library. The width of the RBF kernel (300 Nyström features) is "
-    "1 / (number of pixels · their variance)."
+    "Above, C = 1, the default of the library for rows of length 1. The width of the RBF kernel (300 Nyström "
+    "features) is 1 / (number of pixels · their variance)."
 )
 
 

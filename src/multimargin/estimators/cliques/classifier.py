@@ -90,8 +90,9 @@ class CliqueClassifier(MultilabelClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the losses. Larger values fit the training labels harder.
+    C : float or "scale", default="scale"
+        Weight of the losses. Larger values fit the training labels harder. ``"scale"`` is one over the mean squared
+        length of the rows, by their weights: 1 where rows have length 1.
     graph : {"learned", "chow-liu", "full"}, list of cliques or None, default="learned"
         Which labels form cliques. ``"chow-liu"`` is the tree with the largest mutual information, ``"full"`` all
         pairs, None leaves the labels independent given x. A list names the labels of each clique. Fixed graphs have no
@@ -240,7 +241,7 @@ class CliqueClassifier(MultilabelClassifier):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         graph: Any = "learned",
         joint_features: Any = None,
@@ -366,7 +367,7 @@ class CliqueClassifier(MultilabelClassifier):
         if task.rules is None and task.temperature is not None:
             check_sums(task.graph)
         else:
-            warn_of_scale(data, float(self.C), int(self.max_iter))
+            warn_of_scale(data, problem.C, int(self.max_iter))
         return task
 
     def _data(self, problem: Problem, cliques: Sequence[Clique] | None) -> CliqueData:

@@ -120,11 +120,11 @@ class M3L(MultilabelClassifier):
     def _fitted_rules(self) -> dict[str, Rule]:
         return {**super()._fitted_rules(), "prior_": _prior_rule}
 
-    def _start(self, last: WarmStart | None, dtype: Any) -> NDArray[Any] | None:
+    def _start(self, last: WarmStart | None, C: float, dtype: Any) -> NDArray[Any] | None:
         """Dual variables of the last fit; the ones at their bound move with it when C changes."""
         if last is None:
             return None
-        return np.ascontiguousarray(last.state["beta"] * (self.C / last.C), dtype=dtype)
+        return np.ascontiguousarray(last.state["beta"] * (C / last.C), dtype=dtype)
 
 
 def _prior_rule(value: Any, sizes: Sizes) -> None:

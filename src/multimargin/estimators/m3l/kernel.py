@@ -97,8 +97,9 @@ class KernelM3L(M3L, NativeScores):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean of K(x, x), by the
+        weights of the rows: 1 for RBF, Laplacian and chi2 kernels.
     kernel : {"rbf", "poly", "linear", "laplacian", "chi2", "additive_chi2", "precomputed"} or callable, default="rbf"
         ========================  =======================================================================
         ``"rbf"``                 :math:`\exp(-\gamma |x - z|^2)`
@@ -206,7 +207,7 @@ class KernelM3L(M3L, NativeScores):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         kernel: str | Callable[[Any, Any], Any] = "rbf",
         gamma: str | float = "scale",
@@ -274,7 +275,7 @@ class KernelM3L(M3L, NativeScores):
 
     def _solve(self, task: KernelTask, last: WarmStart | None, monitor: Monitor) -> Model:
         dtype, tol, passes = task.dtype, float(self.tol), 0
-        start, gram = self._start(last, dtype), None if last is None else last.state["gram"]
+        start, gram = self._start(last, task.problem.C, dtype), None if last is None else last.state["gram"]
         for _ in range(MOST_ATTEMPTS):
             gram = self._gram(task, dtype, gram)
             limits = self._limits(task.problem, monitor, tol=tol, passes=passes)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multimargin import _core
+from multimargin._memory import parse_bytes
+from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
-from multimargin.estimators.contract import LinearModel, Model, Problem, Status, WarmStart
-from multimargin.estimators.m3l.base import M3L, M3LTask
+from multimargin.estimators.contract import Interval, LinearModel, Model, Problem, Status, WarmStart
+from multimargin.estimators.m3l.base import M3L, M3LTask, Prior
+from multimargin.estimators.m3l.label_blocks import Found, Pruning, bounds_in_blocks, check_room, solve_in_blocks
 from multimargin.estimators.m3l.linear_problem import linear_problem
 from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.native_scores import dense_weights
+from multimargin.fitted_rules import Rule, array_of, exactly
+from multimargin.labels import LabelMatrix
 
 __all__ = ["LinearM3L"]
 
@@ -41,17 +48,33 @@ class LinearM3L(M3L, LinearModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error. Larger C fits the training labels harder. ``"scale"`` is one over the mean squared length of
+        the rows, by their weights: 1 where rows have length 1.
     loss : {"hamming", "prior"}, default="hamming"
         ``"prior"`` asks for larger margins where a row agrees with the prior; R must then be diagonally dominant.
+    prune : float or None, default=None
+        Weights smaller than this in absolute value are set to 0 after training, and ``coef_`` is a CSR array: for
+        models of many labels. The threshold is absolute, in units of scores (whose margin is 1) per unit of a feature:
+        a weight that is dropped moves a score by less than ``prune`` times the feature. Relative to the weights of its
+        label it would keep those of labels that have learned next to nothing, which are most of a large model. 0.01 is
+        usual for rows of unit length. Needs ``prior=None``.
+    memory_limit : int, str or None, default=None
+        Memory that training may take beside X and Y, the weights included: bytes, or a text such as ``"4 GiB"``. Labels
+        are then trained in as few blocks as fit, one after the other. Needs ``prior=None`` and ``warm_start=False``;
+        ``max_iter`` is that of each block, ``n_iter_`` and ``history_`` count the passes of all. Labels that
+        ``time_limit`` did not reach have weights 0.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-        Weights.
+    coef_ : ndarray or csr_array of shape (n_labels, n_features)
+        Weights; sparse after ``prune``.
     intercept_ : ndarray of shape (n_labels,)
         Intercepts.
+    pruning_ : Pruning
+        After ``prune``: ``threshold``, ``kept`` weights of how many ``weights``, ``objective_before`` and
+        ``objective_after``. The certificate is that of the pruned weights: ``certificate_.converged`` is False, and a
+        warning says so, where pruning costs more of the objective than ``tol`` leaves.
 
     Notes
     -----
@@ -63,6 +86,9 @@ class LinearM3L(M3L, LinearModel):
     above ``tol``, or numbers are beyond its range, training goes on in double precision, with a copy of X, and the
     weights are float64. Scores have the precision of the weights. Prediction takes a copy of the weights, and the same
     bits come out for any ``n_jobs`` and any division of the rows.
+
+    A block of labels within ``memory_limit`` is trained to the bits of a fit of these labels alone, and each ends at a
+    gap of ``tol`` of its own: the sums of their bounds are within ``tol``, too.
 
     The authors' C is half of ours.
 
@@ -86,9 +112,17 @@ class LinearM3L(M3L, LinearModel):
     True
     """
 
+    pruning_: Pruning
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **M3L._parameter_constraints,
+        "prune": [Interval(Real, 0, None, closed="left"), None],
+        "memory_limit": [Interval(Real, 0, None, closed="neither"), str, None],
+    }
+
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         prior: Any = None,
         loss: str = "hamming",
@@ -96,6 +130,8 @@ class LinearM3L(M3L, LinearModel):
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
+        prune: float | None = None,
+        memory_limit: int | str | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
@@ -112,6 +148,8 @@ class LinearM3L(M3L, LinearModel):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
+        self.prune = prune
+        self.memory_limit = memory_limit
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
@@ -121,13 +159,50 @@ class LinearM3L(M3L, LinearModel):
         self.warm_start = warm_start
         self.callback = callback
 
+    def _checked_prior(self, labels: LabelMatrix, y: Any, *, reset: bool) -> Prior:
+        for name in ("prune", "memory_limit"):
+            if getattr(self, name) is not None and self.prior is not None:
+                msg = (
+                    f"{name} treats labels one by one, and a prior ties them together; got {name}="
+                    f"{getattr(self, name)!r} and a prior. Give prior=None, or {name}=None."
+                )
+                raise InputError(msg)
+        if self.memory_limit is not None and self.warm_start:
+            msg = (
+                f"warm_start=True keeps a dual variable for each of the {labels.n_samples} rows and {labels.n_labels} "
+                f"labels, which memory_limit={self.memory_limit!r} is to spare. Give one of the two."
+            )
+            raise InputError(msg)
+        return super()._checked_prior(labels, y, reset=reset)
+
+    def _prepare(self, problem: Problem) -> M3LTask:
+        limit = self._memory()
+        task = super()._prepare(problem)
+        if limit is not None:
+            check_room(task, limit, pruned=self.prune is not None)
+        return task
+
+    def _memory(self) -> int | None:
+        return None if self.memory_limit is None else parse_bytes(self.memory_limit)
+
     def _solve(self, task: M3LTask, last: WarmStart | None, monitor: Monitor) -> Model:
+        return solve_in_blocks(
+            task,
+            lambda part, told: self._solve_labels(part, last, told),
+            monitor,
+            bias=self._constant_feature(),
+            limit=self._memory(),
+            prune=self.prune,
+            time_limit=self.time_limit,
+        )
+
+    def _solve_labels(self, task: M3LTask, last: WarmStart | None, monitor: Monitor) -> Found:
         problem = task.problem
         found = _core.fit_linear_m3l(
             linear_problem(task, self._constant_feature()),
             self._limits(problem, monitor),
-            beta=self._start(last, problem.dtype),
-            weights=None if last is None else self._nearby(task, self.coef_, self.intercept_),
+            beta=self._start(last, problem.C, problem.dtype),
+            weights=None if last is None else self._nearby(task, dense_weights(self.coef_), self.intercept_),
             after_newton=last is not None and last.state["newton"],
             keep_beta=self.warm_start,
             patience=NEWTON_PATIENCE,
@@ -145,19 +220,36 @@ class LinearM3L(M3L, LinearModel):
                 keep_beta=self.warm_start,
                 patience=NEWTON_PATIENCE,
             )
-        result, weights = found.result, found.weights
-        fitted = {"coef_": np.ascontiguousarray(weights[:, :-1]), "intercept_": np.ascontiguousarray(weights[:, -1])}
-        state = {"beta": found.beta, "newton": found.newton}
-        return Model(fitted, Bounds(result.primal, result.dual), result.passes, result.status, state)
+        result, state = found.result, {"beta": found.beta, "newton": found.newton}
+        return Found(found.weights, result.primal, result.dual, result.passes, result.status, state)
 
     def _bounds(self, problem: Problem) -> Bounds:
-        weights = np.column_stack([self.coef_, self.intercept_]).astype(np.float64)
-        weights[problem.constant] = 0.0
         state = self._kept_state(problem)
         beta = None if state is None else state["beta"].astype(np.float64)
-        native = linear_problem(self._prepare(problem), self._constant_feature())
-        primal, dual = _core.certify_linear_m3l(native, weights, beta, problem.n_jobs)
+        task, bias = self._prepare(problem), self._constant_feature()
+        if problem.prior is None:
+            return bounds_in_blocks(task, self.coef_, self.intercept_, bias, beta)
+        weights = np.column_stack([self.coef_, self.intercept_]).astype(np.float64)
+        weights[problem.constant] = 0.0
+        primal, dual = _core.certify_linear_m3l(linear_problem(task, bias), weights, beta, problem.n_jobs)
         return Bounds(primal, None if beta is None else dual)
+
+    def _fitted_rules(self) -> dict[str, Rule]:
+        if self.prune is None:
+            return super()._fitted_rules()
+        weights = array_of("labels features", sparse=True)
+        return {**super()._fitted_rules(), "coef_": weights, "pruning_": exactly(Pruning)}
+
+    def _shortfall(self, model: Model) -> str | None:
+        pruning, certificate = getattr(self, "pruning_", None), self.certificate_
+        if pruning is None or not Bounds(pruning.objective_before, certificate.dual).within(self.tol):
+            return super()._shortfall(model)
+        return None if certificate.converged else pruning.told(certificate, self.tol)
+
+    def _advice(self, limit: str) -> str:
+        advice = super()._advice(limit)
+        untrained = limit == "time_limit" and self.memory_limit is not None
+        return f"{advice} Labels that time did not reach have weights 0." if untrained else advice
 
     def _nearby(self, task: M3LTask, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any] | None:
         """Weights of a solution nearby, those of the constant feature last, if a Newton finish may start from them."""

@@ -24,8 +24,9 @@ from multimargin.estimators.m3l.linear_problem import prior_arrays
 from multimargin.estimators.m3l.losses import LOSSES
 from multimargin.estimators.predictor import largest_entry
 from multimargin.estimators.problem import Problem
+from multimargin.kernels import squared_lengths
 from multimargin.labels import LabelForm, LabelMatrix, read_labels
-from multimargin.weights import CellCosts, cell_costs, cell_margins
+from multimargin.weights import CellCosts, cell_costs, cell_margins, row_weights
 
 __all__ = [
     "Block",
@@ -108,6 +109,8 @@ class BlockFacts:
         The largest absolute value of X.
     weights : tuple of float
         Smallest above 0 and largest of ``sample_weight``; 1 without.
+    weight, squares : float
+        Sum of the weights of the rows, and of the squared lengths times them: by these ``C="scale"`` is measured.
     open_ended : bool
         As of the block.
     """
@@ -126,6 +129,8 @@ class BlockFacts:
     features: NDArray[np.int32]
     largest: float
     weights: tuple[float, float]
+    weight: float
+    squares: float
     open_ended: bool
 
 
@@ -172,6 +177,7 @@ class Plan:
         return Problem(
             X=X,
             labels=labels,
+            C=self.C,
             costs=costs,
             constant=self.constant,
             prior=self.prior,
@@ -219,6 +225,7 @@ def describe_block(block: Block, columns: dict[str, Any] | None = None) -> Block
         given = np.asarray(block.sample_weight, dtype=np.float64)
         above = given[given > 0]
         weights = (float(above.min()), float(above.max())) if above.size else (1.0, 1.0)
+    counted = row_weights(labels, _weights(labels, block))
     return BlockFacts(
         name=block.name,
         n_rows=int(X.shape[0]),
@@ -234,6 +241,8 @@ def describe_block(block: Block, columns: dict[str, Any] | None = None) -> Block
         features=_occurring(X),
         largest=largest_entry(X),
         weights=weights,
+        weight=float(counted.sum()),
+        squares=squared_lengths(X, counted),
         open_ended=block.open_ended or labels.form.kind == "sets",
     )
 
@@ -257,18 +266,19 @@ def make_plan(model: LinearM3L, facts: Sequence[BlockFacts]) -> Plan:
         raise InputError(msg)
     prior = model._checked_prior(labels, None, reset=True)
     constant = model._constant_labels(labels, prior)
-    costs = cell_costs(labels, model.C, model.class_weight, None, constant)
+    costs = cell_costs(labels, model.class_weight, None, constant)
+    C = _cost_of_error(model, filled)
     plan = Plan(
         labels=labels,
         n_rows=sum(one.n_rows for one in filled),
         n_features=n_features,
-        dtype=_precision(model.C, costs, filled),
+        dtype=_precision(C, costs, filled),
         positive=costs.positive,
         negative=costs.negative,
         constant=constant,
         prior=prior,
         bias=model._constant_feature(),
-        C=float(model.C),
+        C=C,
         loss=model.loss,
         margin=model.margin,
         columns=columns,
@@ -343,8 +353,8 @@ class Part:
         self.features = _occurring(X) if renumber else np.arange(plan.n_features, dtype=np.int32)
         X = _renumbered(X, self.features) if renumber else _widened(X, plan.n_features)
         X = X.astype(plan.dtype, copy=False)
-        row, cells = _weights(labels, block)
-        costs = CellCosts(plan.C * row, plan.positive, plan.negative, cells)
+        given = _weights(labels, block)
+        costs = CellCosts(plan.C * given.row, plan.positive, plan.negative, given.cells)
         task = plan.task(plan.problem(X, labels, costs, n_jobs))
         self.n_rows = int(X.shape[0])
         self.dtype = plan.dtype
@@ -582,17 +592,26 @@ def _aligned(labels: LabelMatrix, common: LabelTotals, name: str) -> LabelMatrix
     return LabelMatrix(positives, labels.missing, common.names, common.form, common.values)
 
 
-def _weights(labels: LabelMatrix, block: Block) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+def _weights(labels: LabelMatrix, block: Block) -> CellCosts:
+    """Return the weights of the rows of a block, or of their cells."""
+    every = np.ones(labels.n_labels)
     if labels.n_samples == 0 or block.sample_weight is None:
-        return np.ones(labels.n_samples), None
+        return CellCosts(np.ones(labels.n_samples), every, every, None)
     if np.ndim(block.sample_weight) == 1 and not np.any(block.sample_weight):
-        return np.zeros(labels.n_samples), None
+        return CellCosts(np.zeros(labels.n_samples), every, every, None)
     try:
-        given = cell_costs(labels, 1.0, None, block.sample_weight, np.zeros(labels.n_labels, dtype=bool))
+        return cell_costs(labels, None, block.sample_weight, np.zeros(labels.n_labels, dtype=bool))
     except InputError as error:
         msg = f"{block.name}: {error}"
         raise InputError(msg) from error
-    return given.row, given.cells
+
+
+def _cost_of_error(model: LinearM3L, facts: Sequence[BlockFacts]) -> float:
+    """Return C as a number; "scale" is what it would be for all rows together."""
+    if not isinstance(model.C, str):
+        return float(model.C)
+    weight, squares = sum(one.weight for one in facts), sum(one.squares for one in facts)
+    return weight / squares if weight > 0 and np.isfinite(squares) and squares > 0 else 1.0
 
 
 def _precision(C: float, costs: CellCosts, facts: Sequence[BlockFacts]) -> Any:

@@ -36,8 +36,9 @@ class CalibratedSeparationClassifier(SeparationModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error; the authors' alpha is 1/C. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error; the authors' alpha is 1/C. Larger C fits the training labels harder. ``"scale"`` is one over
+        the mean of K(x, x), the squared length of a row for the linear kernel, by the weights of the rows.
 
     Attributes
     ----------
@@ -69,7 +70,7 @@ class CalibratedSeparationClassifier(SeparationModel):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         class_weight: Any = None,
         kernel: Any = "linear",
@@ -131,8 +132,9 @@ class OutputKernelClassifier(SeparationModel):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error; the authors' alpha is 1/C. Larger C fits the training labels harder.
+    C : float or "scale", default="scale"
+        Cost of an error; the authors' alpha is 1/C. Larger C fits the training labels harder. ``"scale"`` is one over
+        the mean of K(x, x), the squared length of a row for the linear kernel, by the weights of the rows.
     label_kernel : {"poly", "cosine", "exp", "jaccard"}, LabelKernel or callable, default="poly"
         Kernel between label sets; see :mod:`multimargin.label_kernels`. It must be positive exactly for sets that share
         a label: RBF kernels, and polynomials with a constant, are refused.
@@ -190,7 +192,7 @@ class OutputKernelClassifier(SeparationModel):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         label_kernel: Any = "poly",
         label_degree: int = 2,

@@ -25,6 +25,7 @@ from multimargin.estimators.contract import (
     StrOptions,
     WarmStart,
 )
+from multimargin.estimators.cost_scale import shown_C
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.predictor import row_blocks
 from multimargin.estimators.separation.certifier import Functions, ModelPoint, SeparationCertifier
@@ -215,7 +216,7 @@ class SeparationModel(MultilabelClassifier):
             monitor(1, 0.0, 0.0, 0.0)
             return Model(fitted | kept, Bounds(0.0, 0.0), 1)
         self._check_scale(part.problem)
-        start = self._start(last, (len(part.rows), len(part.problem.atoms)))
+        start = self._start(last, problem.C, (len(part.rows), len(part.problem.atoms)))
         tol, passes = self.tol, 0
         for _ in range(ATTEMPTS):
             limits = self._limits(problem, monitor, tol=tol, passes=passes)
@@ -255,14 +256,15 @@ class SeparationModel(MultilabelClassifier):
         if not len(rows):
             return None
         positives, missing = positives[rows], None if missing is None else missing[rows]
-        atoms = self._atoms(positives, missing, cost[rows] / self.C)
+        atoms = self._atoms(positives, missing, cost[rows] / problem.C)
         X, K = self._inputs(problem, rows, gamma)
         cost = side_costs(problem.costs.part(rows), varies, positives, labels_lacked(positives, missing))
         part = SeparationProblem(X, K, self._constant_feature(), positives, missing, cost, atoms)
         largest = float(cost.max()) * float(part.squares().max())
         if not largest <= LARGEST:
             msg = (
-                f"The largest C K(x, x) must not be above {LARGEST:g}; it is {largest:.3g} with C={self.C!r} and "
+                f"The largest C K(x, x) must not be above {LARGEST:g}; it is {largest:.3g} with "
+                f"{shown_C(self, problem.C)} and "
                 f"intercept_scaling={self.intercept_scaling!r}. Scale the features, or lower C or intercept_scaling."
             )
             raise InputError(msg)
@@ -356,11 +358,11 @@ class SeparationModel(MultilabelClassifier):
         check_finite_kernel(K, self.kernel, rows)
         return None, K
 
-    def _start(self, last: WarmStart | None, shape: tuple[int, int]) -> Start | None:
+    def _start(self, last: WarmStart | None, C: float, shape: tuple[int, int]) -> Start | None:
         """Where the last fit ended; dual variables at their bound move with it when C changes."""
         if last is None or last.state is None or last.state.D.shape != shape:
             return None
-        factor = self.C / last.C
+        factor = C / last.C
         return Start(sp.csr_array(last.state.D * factor), last.state.coef * factor)
 
     def _fitted(self, problem: Problem, part: _Part, found: Proposal, factor: float, dtype: Any) -> dict[str, Any]:

@@ -80,8 +80,9 @@ class SubmodularClassifier(MultilabelClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the losses. Larger values fit the training labels harder.
+    C : float or "scale", default="scale"
+        Weight of the losses. Larger values fit the training labels harder. ``"scale"`` is one over the mean squared
+        length of the rows, by their weights: 1 where rows have length 1.
     pairs : float in [0, 1] or list of pairs of labels, default=0.5
         Which labels may attract each other: a share of all pairs, those most often together in training (pairs never
         together are left out), or the pairs themselves, by label name. 0.05 suits many labels.
@@ -199,7 +200,7 @@ class SubmodularClassifier(MultilabelClassifier):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = "scale",
         *,
         pairs: Any = 0.5,
         pair_scale: float = 1.0,
@@ -348,7 +349,7 @@ class SubmodularClassifier(MultilabelClassifier):
         X = self._check_X(X)
         labels = self._labels_of_rows(y, X.shape[0])
         firm = np.isin(self.label_names_, self.constant_labels_)
-        costs = cell_costs(labels, 1.0, self.class_weight, None, firm)
+        costs = cell_costs(labels, self.class_weight, None, firm)
         problem = SetProblem(
             pairs=self.pairs_,
             attraction=self.pair_coef_,
@@ -407,10 +408,10 @@ class SubmodularClassifier(MultilabelClassifier):
     def _warn_if_rows_are_long(self, problem: Problem) -> None:
         squares = row_norms(problem.X, squared=True).astype(np.float64)
         mean = float(np.average(squares, weights=problem.costs.row))
-        if self.C * mean > LONGEST_ROWS:
+        if problem.C * mean > LONGEST_ROWS:
             warnings.warn(
                 f"The features are large for C={self.C!r}: the mean squared length of the rows of X is {mean:.3g}, and "
-                f"C times it {self.C * mean:.3g}. Training may need more than 1000 passes beyond {LONGEST_ROWS:g}. "
+                f"C times it {problem.C * mean:.3g}. Training may need more than 1000 passes beyond {LONGEST_ROWS:g}. "
                 f"Scale the features, with StandardScaler or normalize, or lower C towards {1 / mean:.2g}.",
                 UserWarning,
                 stacklevel=4,

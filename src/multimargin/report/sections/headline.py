@@ -122,7 +122,7 @@ def _how(evidence: Evidence) -> Html:
     if evidence.reference is not None:
         proof = "" if evidence.reference.converged else ", stopped before its tolerance was proved"
         words.append(
-            f" One-vs-all is LinearM3L(C={evidence.reference.C:g}) without prior or tuned thresholds, trained on the "
+            f" One-vs-all is LinearM3L(C={evidence.reference.C:.4g}) without prior or tuned thresholds, trained on the "
             f"same training rows{proof}."
         )
     if expected_values(evidence.model):

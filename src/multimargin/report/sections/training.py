@@ -103,6 +103,8 @@ def _certificate(estimator: Any, certificate: Any) -> Html:
         for name, words in names.items()
         if isinstance(getattr(certificate, name, None), float | int)
     ]
+    if getattr(estimator, "C_", None) is not None:
+        rows.append(["cost of an error (C)", significant(float(estimator.C_), 3)])
     rows.append(["tolerance asked for (tol)", significant(float(estimator.tol), 3)])
     if getattr(estimator, "n_iter_", None) is not None:
         rows.append(["passes", count(int(np.max(estimator.n_iter_)))])
