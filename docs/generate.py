@@ -22,6 +22,7 @@ ROOMS = {
     "estimators": "Estimators",
     "zero_shot": "Zero-shot recognition",
     "fleets": "Rows in parts",
+    "dask": "On a cluster",
     "decisions": "Decisions",
     "baselines": "Baselines",
     "priors": "Priors",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from dask_problems import small_problem, sparse_problem
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 
 from multimargin import LinearM3L, ThresholdTuner, certify, load, priors, save
 from multimargin.dask import DaskLinearM3L
@@ -177,7 +177,7 @@ def test_callback_and_limits_end_a_fit_with_its_certificate(client, layout, caps
 def test_sorted_rows_get_a_warning(client):
     X, Y = small_problem(n_labels=3)
     order = np.argsort(Y[:, 0], kind="stable")
-    with pytest.warns(UserWarning, match="rows seem to be sorted"):
+    with pytest.warns(UserWarning, match="The parts are not alike: the frequency of label 0"):
         DaskLinearM3L(random_state=0, tol=0.1, layout=(2, 1)).fit(*blocks(X[order], Y[order]))
 
 
@@ -185,7 +185,7 @@ def test_search_through_joblib(client):
     X, Y = small_problem(n_labels=3)
     search = GridSearchCV(LinearM3L(random_state=0), {"C": [0.1, 1.0]}, cv=2, scoring="f1_micro")
     serial = clone(search).fit(X, Y)
-    tuner = ThresholdTuner(LinearM3L(random_state=0), n_jobs=2)
+    tuner = ThresholdTuner(LinearM3L(random_state=0), cv=KFold(2), n_jobs=2)
     thresholds = clone(tuner).fit(X, Y).thresholds_
     with joblib.parallel_config(backend="dask"):
         search.fit(X, Y)
@@ -202,7 +202,7 @@ class TestLayout:
         X, Y = small_problem(n=1000, n_labels=64)
         plan = make_plan(LinearM3L(), [describe_block(Block(X, Y))])
         settings = {"rows": np.array([1000]), "n_bytes": X.nbytes, "weights_of_cells": False, "blocks": []}
-        return Facts(**(settings | changes), plan=plan, shuffled=True)
+        return Facts(**(settings | changes), plan=plan)
 
     def test_rows_that_fit_are_divided_by_labels(self):
         assert planned("auto", self.facts(), False, Machines(4, 1, 10**9))[:2] == (1, 4)

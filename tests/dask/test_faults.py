@@ -130,25 +130,15 @@ def test_rows_that_went_with_their_worker_are_named(client):
 
 def test_all_workers_gone(folder, monkeypatch):
     monkeypatch.setattr(_crew, "PATIENCE", 2.0)
-    address = "tcp://127.0.0.1:0"
-    with distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None, host=address) as cluster:
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--no-nanny"]
-        command += ["--nthreads", "1", "--no-dashboard"]
-        worker = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            with distributed.Client(cluster) as client:
-                client.wait_for_workers(1, timeout=120)
+    with local_cluster(1, processes=False) as cluster, distributed.Client(cluster):
 
-                def kill(progress):
-                    worker.kill()
+        def end(progress):
+            cluster.scale(0)
 
-                model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), callback=kill)
-                with pytest.raises(FitError, match="no worker for 2 seconds"):
-                    model.fit(PartFiles(folder))
-                assert not hasattr(model, "coef_")
-        finally:
-            worker.kill()
-            worker.wait()
+        model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), callback=end)
+        with pytest.raises(FitError, match="no worker for 2 seconds"):
+            model.fit(PartFiles(folder))
+        assert not hasattr(model, "coef_")
 
 
 CTRL_C = """

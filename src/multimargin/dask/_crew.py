@@ -91,7 +91,8 @@ class Crew:
         """Say which parts there are."""
         count = len(loads)
         self.loads = list(loads)
-        self.homes, self.lives, self.losses = [None] * count, [0] * count, [0] * count
+        self.homes, self.losses = [None] * count, [0] * count
+        self.lives = [max(self.lives, default=0)] * count  # no life is lived twice
         self.told = [None] * count
 
     def load(self, on_poll: Callable[[], None] | None = None) -> list[int]:

@@ -8,16 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.m3l.parts import Block, BlockFacts, Plan, _weights, describe_block, make_plan, read_block
 
 __all__ = ["Facts", "agreed", "block_facts", "is_recipe", "local_model"]
-
-FEWEST_EXPECTED, RARE = 5.0, 1e-6
-"""Rows with a label, or without, from which on a block counts in the test of order; and what is no chance."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +31,6 @@ class Facts:
     weights_of_cells : bool
         Whether cells have weights of their own.
     blocks : sequence of BlockFacts
-    shuffled : bool
-        Whether label frequencies differ between blocks by no more than chance.
     """
 
     rows: NDArray[np.int64]
@@ -44,7 +38,6 @@ class Facts:
     plan: Plan
     weights_of_cells: bool
     blocks: Sequence[BlockFacts]
-    shuffled: bool
 
     @property
     def n_rows(self) -> int:
@@ -83,7 +76,7 @@ def agreed(model: LinearM3L, found: Sequence[tuple[BlockFacts, bool]]) -> Facts:
     dense = [one.n_entries == one.n_rows * one.n_features for one in filled]
     n_bytes = sum(one.n_entries * (size if full else size + 4) for one, full in zip(filled, dense, strict=True))
     rows = np.array([one.n_rows for one in facts], dtype=np.int64)
-    return Facts(rows, n_bytes, plan, kinds == {True}, filled, _shuffled(filled))
+    return Facts(rows, n_bytes, plan, kinds == {True}, filled)
 
 
 def local_model(model: LinearM3L, prior: Any) -> LinearM3L:
@@ -103,19 +96,3 @@ def _negative(filled: Sequence[BlockFacts]) -> int:
             )
             raise InputError(msg)
     return sure[0].form.negative if sure else 0
-
-
-def _shuffled(filled: Sequence[BlockFacts]) -> bool:
-    """Whether the counts of labels in blocks are those of rows in random order: a chi-square test over all labels."""
-    names = {tuple(one.names.tolist()) for one in filled}
-    if len(names) > 1 or filled[0].form.kind == "column":
-        return True  # not every block knows every label
-    positive = np.array([one.positive for one in filled])
-    known = positive + np.array([one.negative for one in filled])
-    rate = positive.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    spread = known * rate * (1 - rate)
-    enough = spread >= FEWEST_EXPECTED
-    terms = np.divide(np.square(positive - known * rate), spread, out=np.zeros_like(spread), where=enough)
-    freedom = int(enough.sum() - enough.any(axis=0).sum())
-    statistic = float(terms.sum())
-    return freedom <= 0 or statistic <= 2 * freedom or bool(chdtrc(freedom, statistic) >= RARE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +14,8 @@ from multimargin.dask._fleet import DaskFleet
 from multimargin.dask._layout import Layout, row_parts
 from multimargin.dask._whole_rows import Told
 from multimargin.estimators import LinearM3L
-from multimargin.estimators.contract import Model, Monitor, WarmStart
-from multimargin.estimators.m3l.parted import local_passes
+from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
+from multimargin.estimators.m3l.parted import _warn_unless_alike, local_passes
 from multimargin.estimators.m3l.parts import Block, Plan, check_rounds_suit, make_plan
 from multimargin.estimators.m3l.rounds import HeldBackRounds, Limits
 from multimargin.labels import LabelMatrix
@@ -29,14 +28,9 @@ def fit_in_rounds(
     crew: Crew, facts: Facts, model: Any, layout: Layout, seed: int, last: WarmStart | None, monitor: Monitor
 ) -> tuple[Told, Model]:
     """Train all parts together; ``model`` is the estimator on the cluster, whose parameters count."""
-    check_rounds_suit(model)
-    if not facts.shuffled:
-        warnings.warn(
-            "The rows seem to be sorted: label frequencies differ between blocks by more than chance, and rounds over "
-            "parts of such rows take about twice as many. Shuffle the rows before they are cut into blocks.",
-            stacklevel=3,
-        )
+    check_rounds_suit(model, "prune", "memory_limit")
     plan = _with_prior(crew, facts, model) if is_recipe(model.prior) else facts.plan
+    _warn_unless_alike(facts.blocks, plan)
     limits = Limits(
         tol=float(model.tol),
         max_iter=int(model.max_iter),
@@ -50,6 +44,10 @@ def fit_in_rounds(
     if beta is not None:
         rounds._take(fleet.sum(0, None, np.zeros((facts.n_labels, plan.n_features + 1))))
     found = rounds.run()
+    if found.status == Status.imprecise and found.rounds < limits.max_iter:
+        plan, limits = replace(plan, dtype=np.dtype(np.float64)), replace(limits, rounds=found.rounds)
+        rounds = HeldBackRounds(plan, fleet, *fleet.open(plan), limits, monitor)
+        found = rounds.run()
     fitted = {
         "coef_": np.ascontiguousarray(found.weights[:, :-1]),
         "intercept_": np.ascontiguousarray(found.weights[:, -1]),

@@ -41,7 +41,7 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) ->
         if model.warm_start:
             msg = "warm_start=True needs the dual variables of the last fit, which parts do not keep. Set it to False."
             raise InputError(msg)
-        check_rounds_suit(model)
+        check_rounds_suit(model, "prune")
         facts = fleet.describe()
         plan = make_plan(model, facts)
         if plan.constant.any():

@@ -248,9 +248,9 @@ def describe_block(block: Block, columns: dict[str, Any] | None = None) -> Block
     )
 
 
-def check_rounds_suit(model: LinearM3L) -> None:
-    """Refuse parameters for which all rows of a label must be in one place."""
-    for name in ("prune", "memory_limit"):
+def check_rounds_suit(model: LinearM3L, *names: str) -> None:
+    """Refuse these parameters, for which all rows must be in one place, unless they are None."""
+    for name in names:
         if (value := getattr(model, name)) is not None:
             msg = (
                 f"{name} is for fits in which all rows are in one place; got {name}={value!r}, and rows in parts that "
