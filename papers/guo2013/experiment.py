@@ -115,7 +115,7 @@ class _Trial:
         """Predict by the methods that know no label kernel."""
         models = {
             "Rank": RankSVM(**self._exact),
-            # the same problem as LinearM3L's, whose passes gain too little under such a prior
+            # few rows and a prior that ties all labels: the kernel solver takes dozens of passes to the same optimum
             "M3L": KernelM3L(kernel="linear", prior=second_moment, **self._exact),
             "one-vs-all": LinearM3L(**self._exact),
         }

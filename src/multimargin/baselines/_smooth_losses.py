@@ -210,7 +210,7 @@ class _NewtonSystem:
         inputs = self.inputs if used.all() else Inputs(self.inputs.X[used], self.inputs.bias)
         system = inputs.gram(h[used])
         system[np.diag_indices_from(system)] += 1.0
-        return np.asarray(scipy.linalg.solve(system, right, assume_a="pos"))
+        return _solved(system, right)
 
     def _by_rows(self, curvature: Array, right: Array) -> Array:
         """By the matrix inversion lemma."""
@@ -220,7 +220,7 @@ class _NewtonSystem:
         for column, r in enumerate(root.T):
             system = r[:, None] * self.row_gram * r
             system[np.diag_indices_from(system)] += 1.0
-            inner[:, column] = scipy.linalg.solve(system, inner[:, column], assume_a="pos")
+            inner[:, column] = _solved(system, inner[:, column])
         return right - self.inputs.combined(root * inner)
 
     def _by_conjugate_gradients(self, curvature: Array, right: Array, most_steps: int) -> tuple[Array, bool]:
@@ -229,16 +229,29 @@ class _NewtonSystem:
         found, residual = np.zeros_like(right), right.copy()
         direction = scaled(residual)
         product = np.sum(residual * direction, axis=1)
-        enough = 1e-2 * product
+        if np.any(product < 0):  # rounding: the preconditioner is of no use
+            return found, False
+        enough, going = 1e-2 * product, product > 0
         tiny = np.finfo(float).tiny
         for _ in range(most_steps):
             image = direction + self.inputs.combined(curvature * self.inputs.scores(direction))
-            length = product / np.maximum(np.sum(direction * image, axis=1), tiny)
+            # what is solved stays as it is: more steps would divide by what rounding leaves of it
+            length = np.where(going, product / np.maximum(np.sum(direction * image, axis=1), tiny), 0.0)
             found += length[:, None] * direction
             residual -= length[:, None] * image
             towards = scaled(residual)
             last, product = product, np.sum(residual * towards, axis=1)
-            if np.all(product <= enough):
-                return found, True
-            direction = towards + (product / np.maximum(last, tiny))[:, None] * direction
+            going, lost = product > enough, bool(np.any(product < -enough))
+            if lost or not going.any():
+                return found, not lost
+            direction = towards + np.where(going, product / np.maximum(last, tiny), 0.0)[:, None] * direction
         return found, False
+
+
+def _solved(system: Array, right: Array) -> Array:
+    """Solve a system whose eigenvalues are at least 1, whatever rounding makes of them."""
+    try:
+        return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(system), right))
+    except scipy.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(system)
+        return np.asarray(vectors @ (vectors.T @ right / np.maximum(values, 1.0)))
