@@ -1,7 +1,7 @@
 """Attack the baselines written in Python as estimators.py attacks the estimators.
 
-    python fuzz/baselines.py --seconds 300 --seed 7
-    python fuzz/baselines.py --seed 7 --first 123 --cases 1       the case 123 of that run again
+    python fuzz/baseline_estimators.py --seconds 300 --seed 7
+    python fuzz/baseline_estimators.py --seed 7 --first 123 --cases 1       the case 123 of that run again
 
 Where a baseline minimises something, its objective is computed again in plain NumPy, and the lower bound, too, where it
 follows from the weights. Those that do not must have finite scores and keep them in a file.
@@ -91,8 +91,8 @@ def _sum_of_losses(model: Any, case: Case) -> Again:
         return Again(primal, None)
     slope = {"squared_hinge": 2.0 * short, "logistic": 1.0 / (1.0 + np.exp(np.minimum(margin, 700.0)))}[model.loss]
     V = (cost * slope * sign).T @ psi
-    rounding = 1e-9 * np.sum(W**2)
-    return Again(primal, primal - 0.5 * np.sum((W - V) ** 2), (rounding, rounding))
+    dual = primal - 0.5 * np.sum((W - V) ** 2)
+    return Again(primal, dual, (1e-9 * np.sum(W**2), 1e-9 * (np.sum(W**2) + abs(dual))))
 
 
 def _least_squares(rng: np.random.Generator) -> Attack:
