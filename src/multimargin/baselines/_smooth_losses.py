@@ -40,6 +40,8 @@ PATIENCE = 50
 """after so many steps of conjugate gradients; larger ones take at most"""
 MOST_CG_STEPS = 250
 EIGENVECTOR_COST, PRODUCTS_SAVED = 9, 400
+ENOUGH, EXACT = 1e-2, 1e-20
+"""Of the squared residual: for a Newton step; all there is."""
 MOST_HALVINGS = 40
 SUFFICIENT = 1e-4
 WITHIN = 0.9  # of the tolerance: the certifier sums in another order
@@ -229,21 +231,22 @@ class _NewtonSystem:
         found, residual = np.zeros_like(right), right.copy()
         direction = scaled(residual)
         product = np.sum(residual * direction, axis=1)
-        if np.any(product < 0):  # rounding: the preconditioner is of no use
-            return found, False
-        enough, going = 1e-2 * product, product > 0
+        first, going = np.abs(product), product > 0
         tiny = np.finfo(float).tiny
         for _ in range(most_steps):
             image = direction + self.inputs.combined(curvature * self.inputs.scores(direction))
-            # what is solved stays as it is: more steps would divide by what rounding leaves of it
+            # what is solved exactly stays as it is: more steps would divide by what rounding leaves of it
             length = np.where(going, product / np.maximum(np.sum(direction * image, axis=1), tiny), 0.0)
             found += length[:, None] * direction
             residual -= length[:, None] * image
             towards = scaled(residual)
             last, product = product, np.sum(residual * towards, axis=1)
-            going, lost = product > enough, bool(np.any(product < -enough))
-            if lost or not going.any():
-                return found, not lost
+            going = product > EXACT * first
+            if np.any(product < -ENOUGH * first) and self.spectrum is not None:
+                self.spectrum = None  # rounding has taken its sign away; the diagonal keeps it
+                return self._by_conjugate_gradients(curvature, right, most_steps)
+            if np.all(product <= ENOUGH * first):
+                return found, True
             direction = towards + np.where(going, product / np.maximum(last, tiny), 0.0)[:, None] * direction
         return found, False
 
