@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
@@ -68,25 +67,17 @@ def dual_progress(settings: Settings, step: Step) -> list[Cell]:
 
 
 def _kernel_m3l(X: Any, Y: NDArray[np.int8], settings: Settings) -> tuple[Curve, float]:
-    """Return the progress of all labels together, and the width of the kernel.
-
-    Seconds are those of one fit, of every pass. Of the first passes it does not tell the dual: fits that end there do.
-    """
-    model = KernelM3L(settings["C"], kernel="rbf", tol=settings["tol"], cache_size=CACHE_MIB, random_state=0)
-    first: dict[int, float] = {}
-    for passes in settings["first_passes"]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            first[passes] = clone(model).set_params(max_iter=passes).fit(X, Y).certificate_.dual
+    """Return the progress of one fit of all labels, seen by its callback, and the width of the kernel."""
     curve: Curve = []
     began = time.process_time()
 
     def note(progress: Any) -> None:
-        dual = first.get(progress.pass_, progress.dual)
-        if dual is not None:
-            curve.append((time.process_time() - began, float(progress.pass_), dual))
+        if progress.dual is not None:  # the first passes do not compute it
+            curve.append((time.process_time() - began, float(progress.pass_), progress.dual))
 
-    model.set_params(callback=note).fit(X, Y)
+    model = KernelM3L(
+        settings["C"], kernel="rbf", tol=settings["tol"], cache_size=CACHE_MIB, random_state=0, callback=note
+    ).fit(X, Y)
     return curve, float(model.gamma_)
 
 
