@@ -196,9 +196,7 @@ FAMILIES: Families = {
         lambda rng: MLkNN(int(rng.integers(1, 4))),
         lambda rng: BoosTexter(int(rng.integers(1, 30))),
     ),
-    "plst": lambda rng: Attack(
-        PLST(_cost(rng), n_codes=1, conditional=bool(rng.integers(2))), whole_case(rng), None
-    ),
+    "plst": lambda rng: Attack(PLST(_cost(rng), n_codes=1, conditional=bool(rng.integers(2))), whole_case(rng), None),
 }
 
 if __name__ == "__main__":

@@ -65,7 +65,11 @@ def _run(arguments: Sequence[str] | None) -> None:
     parser.add_argument("--list", action="store_true", help="show what can be reproduced, and run nothing")
     parser.add_argument("--small", action="store_true", help="a quick variant: fewer draws, a smaller grid")
     parser.add_argument("--json", action="store_true", help="answer as one JSON document on standard output")
-    parser.add_argument("--write", action="store_true", help="put the table into the README of the paper as well, and its picture beside it")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="put the table into the README of the paper as well, and its picture beside it",
+    )
     words = parser.parse_args(arguments)
     if words.write and words.small:
         parser.error("--write is for the whole table, --small for a look at it: leave out one of them")

@@ -150,4 +150,3 @@ def draw(rows: list[dict[str, Any]]) -> Any:
         ax.set_ylabel("dual, % of its end")
     axes[0, 0].legend(loc="lower right")
     return figure
-
