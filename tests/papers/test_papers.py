@@ -246,9 +246,17 @@ def test_label_cliques_are_recovered(small):
     assert ours["CGM"] < ours["Chow-Liu"]
 
 
-@pytest.mark.parametrize("table", ["fig2", "table3", "fig3"])
+@pytest.mark.parametrize("table", ["fig2", "table3", "fig3", "table4", "table3-others"])
 def test_label_cliques_run(small, data_home, table):
     assert small("tan2015", table)
+
+
+def test_what_the_rivals_leave_open_is_measured(small, data_home):
+    ours = small("tan2015", "open-choices")
+    losses = {name: loss for name, loss in ours.items() if name.endswith("Hamming loss")}
+    assert len(losses) == 6
+    assert len(set(losses.values())) > 3
+    assert all(5 < loss < 20 for loss in losses.values())
 
 
 def test_every_rival_of_the_cliques_predicts_them_worse():
