@@ -18,12 +18,12 @@ test: .venv/developer
 reproduce: .venv/installed
 	@$(BIN)/python -m papers $(PAPER) $(TABLE) $(if $(SMALL),--small) $(if $(JSON),--json)
 
-# Random attacks, SECONDS in all: on readers, model files, estimators and, with clang, the native readers.
-fuzz: SHARE = $(shell expr $(SECONDS) / 4)
+# Random attacks, SECONDS in all: on readers, model files, estimators, baselines and, with clang, the native readers.
+fuzz: SHARE = $(shell expr $(SECONDS) / 5)
 fuzz: .venv/developer
 	@echo "make fuzz SECONDS=$(SECONDS) SEED=$(SEED)"
 	@code=0; \
-	for attack in readers model_files estimators; do \
+	for attack in readers model_files estimators baseline_estimators; do \
 	    echo "-- $$attack"; $(BIN)/python fuzz/$$attack.py --seconds $(SHARE) --seed $(SEED) || code=1; \
 	done; \
 	echo "-- native readers"; \

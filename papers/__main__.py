@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from multimargin.errors import InputError
 
 from .measuring import Step
-from .readme import write_table
-from .tables import Table, absent_data, find_tables, reproduce
+from .readme import write_picture, write_table
+from .tables import Table, absent_data, find_tables, picture, reproduce
 
 __all__ = ["main"]
 
@@ -65,7 +65,11 @@ def _run(arguments: Sequence[str] | None) -> None:
     parser.add_argument("--list", action="store_true", help="show what can be reproduced, and run nothing")
     parser.add_argument("--small", action="store_true", help="a quick variant: fewer draws, a smaller grid")
     parser.add_argument("--json", action="store_true", help="answer as one JSON document on standard output")
-    parser.add_argument("--write", action="store_true", help="put the table into the README of the paper as well")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="put the table into the README of the paper as well, and its picture beside it",
+    )
     words = parser.parse_args(arguments)
     if words.write and words.small:
         parser.error("--write is for the whole table, --small for a look at it: leave out one of them")
@@ -82,6 +86,8 @@ def _run(arguments: Sequence[str] | None) -> None:
                 results.append(reproduce(table, words.small, step))
             if words.write:
                 write_table(results[-1])
+                if draw := picture(table):
+                    write_picture(results[-1], draw(results[-1]["rows"]))
             if not words.json:
                 _show(results[-1])
     if words.json:

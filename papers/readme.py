@@ -8,7 +8,7 @@ from typing import Any
 
 from multimargin.errors import InputError
 
-__all__ = ["markdown", "write_table"]
+__all__ = ["markdown", "write_picture", "write_table"]
 
 
 def write_table(result: dict[str, Any]) -> Path:
@@ -25,6 +25,13 @@ def write_table(result: dict[str, Any]) -> Path:
     before, rest = text.split(begin, 1)
     readme.write_text(f"{before}{begin}\n{markdown(result)}\n{end}{rest.split(end, 1)[1]}", encoding="utf-8")
     return readme
+
+
+def write_picture(result: dict[str, Any], figure: Any) -> Path:
+    """Put the picture of a result beside the README of its paper."""
+    file = Path(__file__).parent / str(result["paper"]) / f"{result['table']}.png"
+    figure.savefig(file, dpi=90)
+    return file
 
 
 def markdown(result: dict[str, Any]) -> str:

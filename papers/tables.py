@@ -14,7 +14,7 @@ from multimargin.errors import InputError
 
 from .measuring import Cell, Settings, Step
 
-__all__ = ["Table", "absent_data", "compared", "experiment", "find_tables", "reproduce"]
+__all__ = ["Table", "absent_data", "compared", "experiment", "find_tables", "picture", "reproduce"]
 
 Table = dict[str, Any]
 """The content of a TOML file, with the names of its ``paper`` and of the ``table`` itself."""
@@ -39,11 +39,18 @@ def find_tables(paper: str | None = None, table: str | None = None) -> list[Tabl
 
 def experiment(table: Table) -> Callable[[Settings, Step], list[Cell]]:
     """Return the function of the paper's folder that the table names."""
-    module, _, name = table["experiment"].partition(".")
-    function: Callable[[Settings, Step], list[Cell]] = getattr(
-        import_module(f"{__package__}.{table['paper']}.{module}"), name
-    )
+    function: Callable[[Settings, Step], list[Cell]] = _function(table, "experiment")
     return function
+
+
+def picture(table: Table) -> Callable[[list[dict[str, Any]]], Any] | None:
+    """Return the function that draws the rows of a result into a figure, if the table names one."""
+    return _function(table, "picture") if "picture" in table else None
+
+
+def _function(table: Table, key: str) -> Any:
+    module, _, name = table[key].partition(".")
+    return getattr(import_module(f"{__package__}.{table['paper']}.{module}"), name)
 
 
 def absent_data(table: Table) -> str | None:

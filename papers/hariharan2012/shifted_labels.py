@@ -146,7 +146,7 @@ def _grams(kernel: str, X: Any, X_test: Any) -> _Grams:
 def _fits(knowledge: _Knowledge, grid: list[float], K: NDArray[np.float64], Y: Labels) -> Iterator[KernelM3L]:
     """Models for every C, each started from the last."""
     weights = None if knowledge.frequencies is None else LabelFrequencies(knowledge.frequencies)
-    model = KernelM3L(kernel="precomputed", prior=knowledge.prior, class_weight=weights, random_state=0)
+    model = KernelM3L(grid[0], kernel="precomputed", prior=knowledge.prior, class_weight=weights, random_state=0)
     model.set_params(warm_start=True, max_iter=2000)
     for C in grid:
         with quiet_about_constants():

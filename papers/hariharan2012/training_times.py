@@ -30,6 +30,13 @@ __all__ = [
 ]
 
 CACHE_MIB = 4096
+PROGRESS = {
+    "passes": "passes",
+    "s": "s",
+    "dual": "dual, % of its end",
+    "train": "train error, %",
+    "test": "test error, %",
+}
 Seconds = float
 _aside = partial(cell, headline=False)
 _seconds = partial(_aside, judged=False)
@@ -48,18 +55,18 @@ def training_times(settings: Settings, step: Step) -> list[Cell]:
             if has_liblinear:
                 step(f"{where}: LIBLINEAR")
                 sample = stratified_labels(Y, settings["liblinear_labels"])
-                seconds["LIBLINEAR"] = _liblinear_seconds(X, Y[:, sample]) / len(sample) * Y.shape[1]
+                seconds["LIBLINEAR"] = _liblinear_seconds(X, Y[:, sample], settings["C"]) / len(sample) * Y.shape[1]
             step(f"{where}: LinearM3L")
-            seconds["LinearM3L"] = _cpu(LinearM3L(C=1.0, random_state=0).fit, X, Y)
+            seconds["LinearM3L"] = _cpu(LinearM3L(settings["C"], random_state=0).fit, X, Y)
             for kernel in settings["kernels"]:
                 step(f"{where}: KernelM3L, {kernel}")
-                model = KernelM3L(C=1.0, kernel=kernel, cache_size=CACHE_MIB, random_state=0)
+                model = KernelM3L(settings["C"], kernel=kernel, cache_size=CACHE_MIB, random_state=0)
                 seconds[f"KernelM3L, {kernel}"] = _cpu(model.fit, X, Y)
                 if X.shape[0] > settings["libsvm_rows"]:
                     continue
                 step(f"{where}: LIBSVM, {kernel}")
                 sample = stratified_labels(Y, settings["libsvm_labels"])
-                mean = np.mean([_libsvm_seconds(X, Y[:, label], kernel, model.gamma_) for label in sample])
+                mean = np.mean([_libsvm_seconds(X, Y[:, label], model) for label in sample])
                 seconds[f"LIBSVM, {kernel}"] = float(mean) * Y.shape[1]
             cells += _ratios(where, seconds, settings["kernels"])
             cells += [_seconds(f"{where}: {name}, s", value) for name, value in seconds.items()]
@@ -80,11 +87,11 @@ def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
         where = f"N = {n:,}"
         step(f"{where}: cutting plane")
         until = time.process_time() + settings["seconds"]
-        plane = CuttingPlaneM3L(C=1.0, tol=settings["tol"], max_iter=10**6)
+        plane = CuttingPlaneM3L(settings["C"], tol=settings["tol"], max_iter=10**6)
         plane.set_params(callback=lambda _, until=until: time.process_time() > until)
         seconds = _cpu(plane.fit, X, Y)
         step(f"{where}: LinearM3L")
-        tol, ours = _reach(X, Y, plane.certificate_.primal)
+        tol, ours = _reach(X, Y, settings["C"], plane.certificate_.primal)
         cells += [
             cell(f"{where}: cutting plane / LinearM3L", seconds / ours),
             _seconds(f"{where}: cutting plane, s", seconds),
@@ -96,10 +103,10 @@ def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
     return cells
 
 
-def _reach(X: Any, Y: NDArray[Any], primal: float) -> tuple[float, Seconds]:
+def _reach(X: Any, Y: NDArray[Any], C: float, primal: float) -> tuple[float, Seconds]:
     """Loosest tolerance of a grid at which LinearM3L is not above this primal value, and its time."""
     for tol in (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4):
-        model = LinearM3L(C=1.0, tol=tol, random_state=0)
+        model = LinearM3L(C, tol=tol, random_state=0)
         seconds = _cpu(model.fit, X, Y)
         if model.certificate_.primal <= primal:
             break
@@ -114,7 +121,7 @@ def training_progress(settings: Settings, step: Step) -> list[Cell]:
     Y, Y_test = (as_dense(data[f"Y_{part}"].astype(np.int8)) for part in (trained, tested))
 
     def run(n: int, passes: int | None) -> tuple[Seconds, LinearM3L, float, float]:
-        model = LinearM3L(C=1.0, random_state=0)
+        model = LinearM3L(settings["C"], random_state=0)
         if passes is not None:
             model.set_params(max_iter=passes)
         rows = slice(0, n)
@@ -124,31 +131,26 @@ def training_progress(settings: Settings, step: Step) -> list[Cell]:
         train, test = hamming_percent(model.predict(X[rows]), Y[rows]), hamming_percent(model.predict(X_test), Y_test)
         return seconds, model, train, test
 
-    step(f"N = {len(Y):,}, to the end")
-    seconds, model, train, test = run(len(Y), None)
-    final = model.certificate_.dual
-    cells = [
-        cell("converged: train error, %", train),
-        cell("converged: test error, %", test),
-        _seconds("converged: s", seconds),
-        _aside("converged: passes", float(model.n_iter_)),
-    ]
-    for passes in settings["passes"]:
-        step(f"N = {len(Y):,}, {passes} passes")
+    def cells_of(where: str, **measured: float) -> list[Cell]:
+        return [
+            cell(f"{where}: {words}", measured[key], row=where, column=words, judged=key in ("train", "test"))
+            for key, words in PROGRESS.items()
+            if key in measured
+        ]
+
+    cells: list[Cell] = []
+    final: float | None = None
+    for passes in (None, *settings["passes"]):
+        step(f"N = {len(Y):,}, {passes or 'all'} passes")
         seconds, model, train, test = run(len(Y), passes)
+        final = final or model.certificate_.dual
         dual = 100.0 * model.certificate_.dual / final
-        for name, value in (
-            ("s", seconds),
-            ("dual, % of its end", dual),
-            ("train error, %", train),
-            ("test error, %", test),
-        ):
-            cells.append(_aside(f"pass {passes}: {name}", value))
+        where = f"pass {passes}" if passes else "converged"
+        cells += cells_of(where, passes=model.n_iter_, s=seconds, dual=dual, train=train, test=test)
     for n in settings["rows"]:
         step(f"N = {n:,}")
-        seconds, _, train, test = run(n, None)
-        for name, value in (("s", seconds), ("train error, %", train), ("test error, %", test)):
-            cells.append(_aside(f"N = {n:,}: {name}", value))
+        seconds, model, train, test = run(n, None)
+        cells += cells_of(f"N = {n:,}", passes=model.n_iter_, s=seconds, train=train, test=test)
     return cells
 
 
@@ -180,10 +182,11 @@ def _cpu(work: Callable[..., Any], *arguments: Any) -> Seconds:
     return time.process_time() - began
 
 
-def _libsvm_seconds(X: Any, y: NDArray[np.int8], kernel: str, gamma: float) -> Seconds:
+def _libsvm_seconds(X: Any, y: NDArray[np.int8], ours: KernelM3L) -> Seconds:
+    """Time of the same problem for one label."""
     # given dense rows, LIBSVM is slow where most features are 0
     rows = X if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-    return _cpu(SVC(C=1.0, kernel=kernel, gamma=gamma, cache_size=1024).fit, rows, y)
+    return _cpu(SVC(C=ours.C, kernel=ours.kernel, gamma=ours.gamma_, cache_size=1024).fit, rows, y)
 
 
 def _has_liblinear() -> bool:
@@ -195,8 +198,8 @@ def _has_liblinear() -> bool:
     return True
 
 
-def _liblinear_seconds(X: Any, Y: NDArray[np.int8]) -> Seconds:
-    """Time of the training calls (-s 3, C = 1, constant feature 1, default tolerance), the data being in its format."""
+def _liblinear_seconds(X: Any, Y: NDArray[np.int8], C: float) -> Seconds:
+    """Time of the training calls (-s 3, constant feature 1, default tolerance), the data being in its format."""
     from ctypes import c_double
 
     from liblinear.liblinear import problem
@@ -206,5 +209,5 @@ def _liblinear_seconds(X: Any, Y: NDArray[np.int8]) -> Seconds:
     seconds = 0.0
     for label in range(Y.shape[1]):
         data.y = (c_double * len(Y))(*np.where(Y[:, label] > 0, 1.0, -1.0))
-        seconds += _cpu(train, data, "-s 3 -c 1 -B 1 -q")
+        seconds += _cpu(train, data, f"-s 3 -c {C:g} -B 1 -q")
     return seconds

@@ -61,9 +61,8 @@ def unseen_attributes(settings: Settings, step: Step) -> list[Cell]:
             train, test = (X, animals.X_test) if kernel == "linear" else median_grams(kernel, X, animals.X_test)
             for C in settings["C"]:
                 for method, (with_prior, with_weights) in METHODS.items():
-                    model: Any = LinearM3L() if kernel == "linear" else KernelM3L(kernel="precomputed")
+                    model: Any = LinearM3L(C) if kernel == "linear" else KernelM3L(C, kernel="precomputed")
                     model.set_params(
-                        C=C,
                         prior=R if with_prior else None,
                         class_weight=weights if with_weights else None,
                         random_state=0,

@@ -77,7 +77,7 @@ def few_features(settings: Settings, step: Step) -> list[Cell]:
 
 
 def _pairs(data: _Split, share: float) -> Array:
-    model = SubmodularClassifier(C=1.0, pairs=share, tol=0.5, random_state=0)
+    model = SubmodularClassifier(1.0, pairs=share, tol=0.5, random_state=0)
     return np.asarray(data.fitted(model).pairs_)
 
 
@@ -94,10 +94,10 @@ def _contest(data: _Split, settings: Settings, draw: int) -> Iterator[tuple[str,
         for method, pairs in (("RML", 0.0), ("SML", settings["pairs"])):
             for offset, score in _selected(data, settings, pairs=pairs, fit_intercept=intercept).items():
                 yield f"{method}{offset}{words}", score
-        one_vs_all = LinearM3L(C=1.0, fit_intercept=intercept, random_state=0)
+        one_vs_all = LinearM3L(settings["C"], fit_intercept=intercept, random_state=0)
         yield f"BR{words}", data.f_score(data.fitted(one_vs_all).predict(data.X_test))
     if draw < settings["rakel_draws"]:
-        rakel = RAkEL(settings["labelset_size"], C=1.0, random_state=0)
+        rakel = RAkEL(settings["labelset_size"], C=settings["C"], random_state=0)
         yield "RAkEL", data.f_score(data.fitted(rakel).predict(data.X_test))
     yield "MLkNN", data.f_score(data.fitted(MLkNN()).predict(data.X_test))
 
@@ -122,11 +122,13 @@ def _path(
     data: _Split, settings: Settings, c: float, lambdas: list[float], **parameters: Any
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Test F-scores without and with offset for falling lambda, each fit started from the last."""
+    falling = sorted(lambdas, reverse=True)
+    costs = [1.0 / (lam * len(data.Y)) for lam in falling]
     model = SubmodularClassifier(
-        pair_scale=c, offset="train", warm_start=True, tol=settings["tol"], random_state=0, **parameters
+        costs[0], pair_scale=c, offset="train", warm_start=True, tol=settings["tol"], random_state=0, **parameters
     )
-    for lam in sorted(lambdas, reverse=True):
-        data.fitted(model.set_params(C=1.0 / (lam * len(data.Y))))
+    for lam, C in zip(falling, costs, strict=True):
+        data.fitted(model.set_params(C=C))
         calibrated = data.f_score(model.predict(data.X_test))
         model.offset_ = 0.0
         yield lam, {"": data.f_score(model.predict(data.X_test)), ", offset": calibrated}

@@ -16,7 +16,15 @@ from papers.measuring import Cell, Settings, Step, cell, dense_parts, hamming_pe
 
 from .methods import CLIQUES, Choice, choices, model_of
 
-__all__ = ["clique_count", "clique_objective", "clique_recovery", "label_graphs"]
+__all__ = [
+    "clique_count",
+    "clique_objective",
+    "clique_recovery",
+    "folds_of",
+    "label_graphs",
+    "measured",
+    "measures",
+]
 
 MEASURES = ("Hamming loss", "macro-F1", "micro-F1", "precision", "recall")
 
@@ -68,14 +76,14 @@ def label_graphs(settings: Settings, step: Step) -> list[Cell]:
     """Compare methods on real data; each chooses its parameters on rows held out of the training rows."""
     scores: dict[str, list[NDArray[np.float64]]] = {name: [] for name in settings["methods"]}
     chosen: dict[str, list[str]] = {name: [] for name in scores}
-    folds = list(_folds(settings))
+    folds = list(folds_of(settings))
     for fold, (X, Y, X_test, Y_test) in enumerate(folds):
         for name in scores:
             choice = _chosen(name, X, Y, settings, fold, within(step, f"fold {fold + 1} of {len(folds)}"))
             model = model_of(name, choice, len(X)).fit(X, Y)
-            scores[name].append(_measures(Y_test, model.predict(X_test)))
+            scores[name].append(measures(Y_test, model.predict(X_test)))
             chosen[name].append(", ".join(f"{key} = {value}" for key, value in choice.items()))
-    return [cell for name in scores for cell in _measured(name, scores[name], chosen[name])]
+    return [cell for name in scores for cell in measured(name, scores[name], chosen[name])]
 
 
 def _chosen(
@@ -91,7 +99,7 @@ def _chosen(
     for at, choice in enumerate(candidates):
         step(f"{name}, {at + 1} of {len(candidates)}")
         model = model_of(name, choice, len(rows), scaled).fit(X[rows], Y[rows])
-        loss, _, micro, *_ = _measures(Y[held], model.predict(X[held]))
+        loss, _, micro, *_ = measures(Y[held], model.predict(X[held]))
         values.append(micro - loss)
     return candidates[int(np.argmax(values))]
 
@@ -99,7 +107,7 @@ def _chosen(
 def clique_count(settings: Settings, step: Step) -> list[Cell]:
     """Measure performance against the number of cliques, with one model that goes on growing."""
     scores: dict[int, list[NDArray[np.float64]]] = {count: [] for count in settings["counts"]}
-    folds = list(_folds(settings))
+    folds = list(folds_of(settings))
     for fold, (X, Y, X_test, Y_test) in enumerate(folds):
         model = model_of(
             "CGM",
@@ -112,8 +120,8 @@ def clique_count(settings: Settings, step: Step) -> list[Cell]:
         for count in settings["counts"]:
             step(f"fold {fold + 1} of {len(folds)}, {count} cliques")
             model.set_params(cliqueclassifier__max_cliques=count).fit(X, Y)
-            scores[count].append(_measures(Y_test, model.predict(X_test)))
-    return [cell for count, values in scores.items() for cell in _measured(f"{count} edges", values)]
+            scores[count].append(measures(Y_test, model.predict(X_test)))
+    return [cell for count, values in scores.items() for cell in measured(f"{count} edges", values)]
 
 
 class _Synthetic:
@@ -141,7 +149,7 @@ class _Synthetic:
         return model.fit(self.X, self.Y)
 
 
-def _folds(settings: Settings) -> Iterator[tuple[NDArray[Any], ...]]:
+def folds_of(settings: Settings) -> Iterator[tuple[NDArray[Any], ...]]:
     """Training and test rows: folds of all rows for each seed, or the official split if ``folds`` is 0."""
     parts = dense_parts(settings["set"])
     if not settings["folds"]:
@@ -156,7 +164,7 @@ def _folds(settings: Settings) -> Iterator[tuple[NDArray[Any], ...]]:
             yield X[train], Y[train], X[test], Y[test]
 
 
-def _measures(truth: NDArray[Any], predicted: Any) -> NDArray[np.float64]:
+def measures(truth: NDArray[Any], predicted: Any) -> NDArray[np.float64]:
     """``MEASURES`` in percent."""
     predicted = np.asarray(predicted).astype(int)
     f1 = [f1_score(truth, predicted, average=average, zero_division=0.0) for average in ("macro", "micro")]
@@ -164,7 +172,8 @@ def _measures(truth: NDArray[Any], predicted: Any) -> NDArray[np.float64]:
     return 100.0 * np.array([hamming_loss(truth, predicted), *f1, *rates])
 
 
-def _measured(name: str, scores: list[NDArray[np.float64]], chosen: list[str] | None = None) -> list[Cell]:
+def measured(name: str, scores: list[NDArray[np.float64]], chosen: list[str] | None = None) -> list[Cell]:
+    """Cells of what `measures` returned for each fold."""
     return [
         cell(
             f"{name}, {measure}",

@@ -12,7 +12,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from multimargin import CliqueClassifier
-from multimargin.baselines import LEAD, MMOC, PLEM, PLST, BinaryRelevance, GroupSparseLogLinear
+from multimargin.baselines import (
+    LEAD,
+    MMOC,
+    PLEM,
+    PLST,
+    BinaryRelevance,
+    BoosTexter,
+    GroupSparseLogLinear,
+    KNNLabels,
+    LabelPowerset,
+)
 from papers.measuring import Settings
 
 from .lsg21 import LSG21
@@ -43,8 +53,11 @@ RIVALS: dict[str, Callable[..., Any]] = {
     "HLLM-L1": lambda cost, lam, **more: GroupSparseLogLinear(cost(lam), tol=0.01, **more),
     "HLLM-L1, marginals": lambda cost, lam, **more: GroupSparseLogLinear(cost(lam), tol=0.01, rule="marginal", **more),
     "LSG21": lambda cost, lam, **more: LSG21(lam, **more),
+    "Power Set": lambda cost, lam: LabelPowerset(cost(lam), strategy="ovr", random_state=0),
+    "BoosTexter": lambda cost, lam, **more: BoosTexter(**more),
+    "5-NN": lambda cost, lam, **more: KNNLabels(**more),
 }
-"""Methods of others, by their names in the paper; ``cost(lam)`` is 1 / (lambda n)."""
+"""Methods of others, by their names in the paper; ``cost(lam)`` is 1 / (lambda n). The last three are not in it."""
 
 
 def choices(name: str, settings: Settings) -> list[Choice]:
@@ -65,7 +78,7 @@ def model_of(name: str, choice: Choice, n: int, scaled: bool = True, **more: Any
         parameters = {"tol": 0.01, "random_state": 0, **CLIQUES[name][0], **parameters, **more}
         model: Any = CliqueClassifier(cost(choice["lambda"]), **parameters)
     else:
-        model = RIVALS[name](cost, choice["lambda"], **parameters)
+        model = RIVALS[name](cost, choice.get("lambda"), **parameters)
     return make_pipeline(*_scaling(), model) if scaled else model
 
 

@@ -114,12 +114,14 @@ class LogLinearProblem:
     def _proximal_step(self, start: _Point, step: float) -> tuple[_Point, float]:
         """Step from a point, as long as a quadratic above the loss allows; also the next length to try."""
         gradient = -self._sums(start.moments)
+        # losses are differences of numbers as large as the scores
+        rounding = 1e-12 * abs(start.loss) + 1e-15 * float(self.cost @ np.abs(start.log_partition))
         while True:
             W = self._shrunk(start.W - step * gradient, step)
             move = W - start.W
             now = self._point(W, self.inputs.scores(W))
             above = start.loss + float(np.sum(gradient * move)) + float(np.sum(move * move)) / (2.0 * step)
-            if now.loss <= above + 1e-12 * abs(start.loss):
+            if now.loss <= above + rounding:
                 return now, GROWTH * step
             step *= SHRINKAGE
 

@@ -40,6 +40,8 @@ PATIENCE = 50
 """after so many steps of conjugate gradients; larger ones take at most"""
 MOST_CG_STEPS = 250
 EIGENVECTOR_COST, PRODUCTS_SAVED = 9, 400
+ENOUGH, EXACT = 1e-2, 1e-20
+"""Of the squared residual: for a Newton step; all there is."""
 MOST_HALVINGS = 40
 SUFFICIENT = 1e-4
 WITHIN = 0.9  # of the tolerance: the certifier sums in another order
@@ -210,7 +212,7 @@ class _NewtonSystem:
         inputs = self.inputs if used.all() else Inputs(self.inputs.X[used], self.inputs.bias)
         system = inputs.gram(h[used])
         system[np.diag_indices_from(system)] += 1.0
-        return np.asarray(scipy.linalg.solve(system, right, assume_a="pos"))
+        return _solved(system, right)
 
     def _by_rows(self, curvature: Array, right: Array) -> Array:
         """By the matrix inversion lemma."""
@@ -220,7 +222,7 @@ class _NewtonSystem:
         for column, r in enumerate(root.T):
             system = r[:, None] * self.row_gram * r
             system[np.diag_indices_from(system)] += 1.0
-            inner[:, column] = scipy.linalg.solve(system, inner[:, column], assume_a="pos")
+            inner[:, column] = _solved(system, inner[:, column])
         return right - self.inputs.combined(root * inner)
 
     def _by_conjugate_gradients(self, curvature: Array, right: Array, most_steps: int) -> tuple[Array, bool]:
@@ -229,16 +231,30 @@ class _NewtonSystem:
         found, residual = np.zeros_like(right), right.copy()
         direction = scaled(residual)
         product = np.sum(residual * direction, axis=1)
-        enough = 1e-2 * product
+        first, going = np.abs(product), product > 0
         tiny = np.finfo(float).tiny
         for _ in range(most_steps):
             image = direction + self.inputs.combined(curvature * self.inputs.scores(direction))
-            length = product / np.maximum(np.sum(direction * image, axis=1), tiny)
+            # what is solved exactly stays as it is: more steps would divide by what rounding leaves of it
+            length = np.where(going, product / np.maximum(np.sum(direction * image, axis=1), tiny), 0.0)
             found += length[:, None] * direction
             residual -= length[:, None] * image
             towards = scaled(residual)
             last, product = product, np.sum(residual * towards, axis=1)
-            if np.all(product <= enough):
+            going = product > EXACT * first
+            if np.any(product < -ENOUGH * first) and self.spectrum is not None:
+                self.spectrum = None  # rounding has taken its sign away; the diagonal keeps it
+                return self._by_conjugate_gradients(curvature, right, most_steps)
+            if np.all(product <= ENOUGH * first):
                 return found, True
-            direction = towards + (product / np.maximum(last, tiny))[:, None] * direction
+            direction = towards + np.where(going, product / np.maximum(last, tiny), 0.0)[:, None] * direction
         return found, False
+
+
+def _solved(system: Array, right: Array) -> Array:
+    """Solve a system whose eigenvalues are at least 1, whatever rounding makes of them."""
+    try:
+        return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(system), right))
+    except scipy.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(system)
+        return np.asarray(vectors @ (vectors.T @ right / np.maximum(values, 1.0)))
