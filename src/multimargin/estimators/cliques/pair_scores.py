@@ -12,6 +12,7 @@ score holds :math:`|q_a|^2 + |q_b|^2`, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def sees_pairs(data: CliqueData, cliques: Sequence[Clique]) -> bool:
 def pair_squares(
     data: CliqueData, atoms: _core.Atoms, X: Any, pairs: NDArray[np.int64], Q: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return ``|q_ab|^2`` of each pair; X: the rows with atoms, Q: q of the single labels, the constant feature last."""
+    """Return ``|q_ab|^2`` of each pair; X: the rows with atoms, Q: q of single labels, the constant feature last."""
     S = _changes_of_pairs(data, atoms, pairs)
     width = max(1, PANEL_BYTES // (8 * Q.shape[1]))
     squares = np.empty(len(pairs))
@@ -95,7 +96,7 @@ def _blocks(labels: sp.csr_array) -> list[slice]:
     ends = np.cumsum(size * (size - 1) // 2)
     cuts = np.searchsorted(ends, np.arange(BLOCK_ENTRIES, ends[-1] if len(ends) else 0, BLOCK_ENTRIES)) + 1
     edges = np.unique(np.concatenate([[0], cuts, [len(size)]]))
-    return [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(int(a), int(b)) for a, b in pairwise(edges)]
 
 
 def _present_pairs(labels: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -22,6 +22,8 @@ __all__ = ["AtomResiduals", "SignificanceTest", "clique_scores", "dual_over", "f
 PANEL_BYTES = 64 * 2**20
 EXACT_SPREAD_FEATURES = 512
 PROBES = 64
+TESTED_TOGETHER = 16
+SMALL_LEVEL = 0.05
 
 
 def feasible(atoms: _core.Atoms, n_rows: int) -> _core.Atoms:
@@ -99,7 +101,7 @@ def _rows(data: CliqueData, residuals: AtomResiduals) -> Any:
 
 
 def _expected_loss(data: CliqueData, R: NDArray[Any], labels: slice) -> float:
-    """Expected loss at these labels, whose residuals R are; a residual has the sign of the truth."""
+    """Return the expected loss at these labels; R: their residuals, which have the sign of the truth."""
     costs = data.problem.costs
     weight = np.where(R > 0, costs.positive[labels], costs.negative[labels])
     return 0.5 * float((weight * np.abs(R)).sum(dtype=np.float64))
@@ -136,7 +138,7 @@ def scaled_dual(linear: float, quadratic: float) -> float:
 
 
 class SignificanceTest:
-    r"""Tells of a clique whether it is significant.
+    r"""Finds the cliques that are significant.
 
     If the residuals of a clique had nothing to do with the features, :math:`q = \sum_i R_i x_i` would have the
     covariance :math:`V = \sum_i R_i^2 x_i x_i^\top`, and :math:`|q|^2 / \operatorname{tr} V` would be about a
@@ -153,18 +155,38 @@ class SignificanceTest:
         self._level = level / 2
         self._rng = np.random.default_rng(data.problem.seed)
 
-    def __call__(self, clique: Clique) -> bool:
-        """Test one clique."""
-        R = self._residuals.panel([clique]).astype(np.float64)
-        weight = R[:, 0] ** 2
-        if not weight.any():
+    def first(self, cliques: Sequence[Clique], most: int) -> list[Clique]:
+        """Return the first significant cliques, ``most`` at most."""
+        found: list[Clique] = []
+        for start in range(0, len(cliques), TESTED_TOGETHER):
+            block = cliques[start : start + TESTED_TOGETHER]
+            R = self._residuals.panel(block).T.astype(np.float64, order="C")
+            for clique, residual in zip(block, R, strict=True):
+                if len(found) < most and self._significant(residual):
+                    found.append(clique)
+            if len(found) == most:
+                break
+        return found
+
+    def _significant(self, residual: NDArray[np.float64]) -> bool:
+        at = np.flatnonzero(residual)
+        if not len(at):
             return False
+        R = residual[at]
+        weight = R**2
         if self._bias and R.sum() ** 2 > weight.sum() * chi2.isf(self._level, 1):
             return True
-        square, trace = float(_squared_norms(self._X, R)[0]), float(weight @ self._norms)
+        X = self._X[at]
+        square, trace = float(_squared_norms(X, R[:, None])[0]), float(weight @ self._norms[at])
         if square <= trace:  # the threshold is above 1
             return False
-        freedom = trace**2 / _squared_frobenius(self._X, weight, self._rng)
+        # At such levels the threshold falls with the freedom, of which 1 is the least and the rank the most.
+        rank = min(X.shape)
+        if self._level <= SMALL_LEVEL and not (
+            chi2.isf(self._level, rank) / rank * trace < square <= chi2.isf(self._level, 1) * trace
+        ):
+            return bool(square > chi2.isf(self._level, 1) * trace)
+        freedom = trace**2 / _squared_frobenius(X, weight, self._rng)
         return bool(square * freedom > trace * chi2.isf(self._level, freedom))
 
 
