@@ -7,9 +7,11 @@ faster on the instances. Medians over interleaved rounds.
 Training. A complete ``fit`` to a certified relative gap of 1e-3: block dual ascent, the bundle method with short steps
 and BMRM, in turn, medians of three rounds; BMRM gets one round, of at most 30 s of wall time.
 Scale. Hundreds of labels with 5 % of their pairs, to a certified relative gap of 1e-2, each in a process of its own.
-All times are CPU time of one thread.
+Defaults. A complete ``fit`` with C = 1 / mean squared length of the rows and half of the label pairs, at the tolerance
+given, within 120 s of wall time; with one and with two threads, which must give the same bits.
+All times are CPU time, of all threads together.
 
-    MULTIMARGIN_DATA=... python benchmarks/submodular.py [oracle] [training] [scale]
+    MULTIMARGIN_DATA=... python benchmarks/submodular.py [oracle] [training] [scale] [defaults]
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 from _common import cpu_clock, memory, save
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.extmath import row_norms
 
 from multimargin import SubmodularClassifier, _core, datasets
 
@@ -212,6 +215,28 @@ def scale():
     save("submodular-scale", rows, PACKAGES)
 
 
+def defaults():
+    rows = []
+    for name, tol in [("scene", 1e-3), ("yeast", 1e-3), ("enron", 1e-3), ("corel5k", 1e-2), ("delicious", 1e-2)]:
+        X, Y = training_rows(name)
+        C = 1 / float(np.mean(row_norms(X, squared=True)))
+        row, models = {"data": name, "rows": Y.shape[0], "V": Y.shape[1], "C": C, "tol": tol}, []
+        for threads in (1, 2):
+            model = SubmodularClassifier(C=C, tol=tol, n_jobs=threads, time_limit=120.0, random_state=0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                seconds, model = cpu_clock(lambda model=model, X=X, Y=Y: model.fit(X, Y))
+            row[f"CPU s, {threads} threads"] = seconds
+            models.append(model)
+        one, two = models
+        converged = one.certificate_.converged and two.certificate_.converged
+        row |= {"pairs": len(one.pairs_), "passes": one.n_iter_, "gap": one.certificate_.relative_gap}
+        row["same bits"] = bool(np.array_equal(one.coef_, two.coef_)) if converged else "cut short"
+        rows.append(row)
+        print(rows[-1], flush=True)
+    save("submodular-defaults", rows, PACKAGES)
+
+
 if __name__ == "__main__":
-    for part in sys.argv[1:] or ["oracle", "training", "scale"]:
-        {"oracle": oracle, "training": training, "scale": scale}[part]()
+    for part in sys.argv[1:] or ["oracle", "training", "scale", "defaults"]:
+        {"oracle": oracle, "training": training, "scale": scale, "defaults": defaults}[part]()

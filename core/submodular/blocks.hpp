@@ -7,12 +7,13 @@
 // is found by safeguarded Newton steps.
 //
 // A pass is one call of the oracle for every row, in small batches: the rows of a batch are scored at the same weights,
-// on any number of threads, and then visited one after the other. Passes over the cached planes alone follow, until
-// they have used up most of what the oracle found. Now and then the certifier sums Theta, v and D from the planes and
+// on any number of threads, and then visited one after the other. Passes without the oracle follow, until they have
+// used up most of what it found: their planes are those at hand, and where that is much better, the best of them with
+// single labels flipped (label_flips.hpp). A row of many labels needs many planes, and a pass of the oracle brings one. Now and then the certifier sums Theta, v and D from the planes and
 // calls the oracle for all rows: these are the bounds, Theta and v are what training goes on with, and the labellings
 // found are the next pass's. Nothing depends on the number of threads.
 //
-// Where C |x|^2 is large, passes are held back (coordinates.hpp): Theta, v, x and k are then those of other
+// Unless C |x|^2 is small, passes are held back (coordinates.hpp): Theta, v, x and k are then those of other
 // coordinates, and Theta and v have a constant part.
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/chunks.hpp"
@@ -29,6 +31,7 @@
 #include "core/base/rng.hpp"
 #include "core/submodular/certifier.hpp"
 #include "core/submodular/coordinates.hpp"
+#include "core/submodular/label_flips.hpp"
 
 namespace multimargin::submodular {
 
@@ -89,7 +92,9 @@ class SubmodularBlocks {
           scale_(problem.total_cost() * problem.largest_loss()),
           seen_(scale_),
           scores_(first_pair_ / lanes<double> + chunks_for(static_cast<Index>(v_.size()) + 1, lanes<double>)),
-          change_(first_pair_ / lanes<double>) {
+          change_(first_pair_ / lanes<double>),
+          flips_(problem.labels, problem.pairs),
+          near_(static_cast<std::size_t>(problem.labels)) {
         std::iota(order_.begin(), order_.end(), 0);
         take_coordinates();
         for (int l = 0; l < p_.labels; ++l) pairs_of_.emplace_back();
@@ -146,8 +151,7 @@ class SubmodularBlocks {
         recentre_ = coordinates_.held_back();
         const double enough = recentre_ ? 0.0 : limits_.tol * scale_;
         seen_ = oracle_pass(order_, 0.05 * std::max(enough, seen_) / p_.total_cost(), control);
-        const double goal = (recentre_ ? held_back_goal : cached_goal) * seen_;
-        cached_passes(order_, std::max(goal, 0.25 * enough), rng_, control);
+        cached_passes(order_, std::max(cached_goal * seen_, 0.25 * enough), rng_, control);
         held_ = held_back_gap();
     }
     bool pays(const fit::Moment& now) const {
@@ -190,11 +194,12 @@ class SubmodularBlocks {
     }
 
   private:
-    static constexpr std::size_t batch = 8;        // rows whose oracles see the same weights
-    static constexpr int most_cached_passes = 20;  // after each pass of the oracle
-    static constexpr int most_steps = 3;           // in a visit
-    static constexpr double cached_goal = 0.5;     // cached passes end at this part of the gap the oracle saw
-    static constexpr double held_back_goal = 0.1;  // the same where a centre holds back
+    static constexpr std::size_t batch = 8;         // rows whose oracles see the same weights
+    static constexpr int most_cached_passes = 20;   // after each pass of the oracle
+    static constexpr int most_steps = 30;           // in a visit
+    static constexpr double enough_of_row = 0.1;    // steps end at this part of the gap of the row's planes
+    static constexpr double cached_goal = 0.5;      // cached passes end at this part of the gap the oracle saw
+    static constexpr int passes_between_sums = 16;  // of Theta and v, against rounding
     static constexpr std::size_t most_planes = 50;
     static constexpr int idle_passes = 3;
 
@@ -257,6 +262,7 @@ class SubmodularBlocks {
 
     // The state that belongs to the dual variables and the centre. Returns D.
     double sum_afresh(Control& control) {
+        passes_since_sum_ = 0;
         const double dual = certifier_.dual([&](Index n, auto&& visit) { planes_of(n, visit); }, control);
         const auto held = [&](std::size_t k, double root, double free) {
             return root < 1 ? root * free + (1 - root * root) / root * centre_[k] : free;
@@ -281,15 +287,30 @@ class SubmodularBlocks {
         return 0.5 * sum;
     }
 
-    // The weights are the next centre, and the level is raised.
+    // The weights are the next centre, and the shares are raised. With the same shares theta moves by (1 - s) times what
+    // the centre moves by.
     void recentre(double factor, Control& control) {
-        each_weight([&](std::size_t k, double root, double weight) { centre_[k] = root * weight; });
-        if (factor != 1) {
-            coordinates_.raise(factor);
-            take_coordinates();
-        }
-        sum_afresh(control);
         fresh_ = false;
+        if (factor != 1 || ++passes_since_sum_ >= passes_between_sums) {
+            each_weight([&](std::size_t k, double root, double weight) { centre_[k] = root * weight; });
+            if (factor != 1) {
+                coordinates_.raise(factor);
+                take_coordinates();
+            }
+            sum_afresh(control);
+            return;
+        }
+        const auto moved = [&](std::size_t k, double root, double weight) {
+            const double before = std::exchange(centre_[k], root * weight);
+            return (1 - root * root) / root * (centre_[k] - before);
+        };
+        const auto width = static_cast<std::size_t>(first_pair_), size = weights_->size();
+        for (std::size_t k = 0; k < size; ++k) {
+            double& weight = weights_->values()[k];
+            weight += moved(k, coordinates_.root(static_cast<Index>(k / width)), weight);
+        }
+        for (std::size_t e = 0; e < v_.size(); ++e)
+            set_pair(e, v_[e] + moved(size + e, coordinates_.pair_root(e), std::max(v_[e], 0.0)));
     }
 
     // One call of the oracle for every row, each followed by a visit; returns the gap it saw. After an evaluation the
@@ -303,7 +324,7 @@ class SubmodularBlocks {
             for (Index n : rows) {
                 if (control.leave(true)) break;
                 seen += p_.cost[n] * before_[n];
-                cached_gap_[n] = visit(n, 0.0);
+                cached_gap_[n] = visit(n, 0.0, false);
             }
         }
         fresh_ = false;
@@ -319,7 +340,7 @@ class SubmodularBlocks {
             for (Index n : order) {
                 if (control.leave(true)) return;
                 if (k % 4 != 3 && cached_gap_[n] < 0.5 * enough) continue;
-                cached_gap_[n] = visit(n, enough);
+                cached_gap_[n] = visit(n, enough, true);
                 sum += cached_gap_[n];
             }
             if (sum <= goal) return;
@@ -411,13 +432,27 @@ class SubmodularBlocks {
         if (worst > 0) row.keep([&](std::size_t k) { return k != worst; });
     }
 
-    // Moves weight between the planes of a row; returns the row's part of the gap over its planes before that.
-    double visit(Index n, double enough) {
+    // The best plane with labels flipped joins the planes, if it is better by more than `enough`. Needs the scores.
+    void find_nearby(Index n, double enough) {
+        auto& row = planes_[n];
+        const Plane& best = best_plane(n, [&](const Plane& p) { return value_of(p, row.items.data(), scores_); });
+        std::fill(near_.begin(), near_.end(), 0);
+        for (int l : row.labels(best)) near_[l] = 1;
+        const double gained = flips_.improve(&scores_[0], pair_scores(), p_.truth_of(n), near_.data());
+        if (!(p_.cost[n] * gained > enough)) return;
+        make_room(row);
+        add_plane(n, near_.data());
+    }
+
+    // Moves weight between the planes of a row; returns the row's part of the gap over its planes before that. The
+    // approximate oracle's planes alone are what its user wants to see.
+    double visit(Index n, double enough, bool look_nearby) {
+        weights_->scores(n, scores_.chunks());
+        if (look_nearby && p_.loss == LossKind::f_score && p_.oracle == OracleKind::exact) find_nearby(n, enough);
         auto& planes = planes_[n].planes;
         const std::int32_t* items = planes_[n].items.data();
         if (planes.size() < 2) return 0.0;
         const double c = p_.cost[n];
-        weights_->scores(n, scores_.chunks());
         double gap = 0.0, bar = 0.0;
         bool moved = false;
         for (int step = 0; step < most_steps; ++step) {
@@ -434,11 +469,10 @@ class SubmodularBlocks {
             bar = mean;
             const double here = c * (planes[best].value - mean);
             if (step == 0) gap = here;
-            if (here <= enough || worst == best) break;
+            if (here <= std::max(enough, enough_of_row * gap * (step > 0)) || worst == best) break;
             if (!moved) change_.clear();
             moved = true;
             if (!shift(n, planes[best], planes[worst])) break;
-            if (planes[worst].weight > 0) break;  // these two are balanced now; the others are for the next visit
         }
         if (moved) weights_->add_nonzero(n, change_, 1.0);
         return gap;
@@ -535,6 +569,7 @@ class SubmodularBlocks {
     std::vector<std::int32_t> order_;
     Rng rng_;
     HoldSchedule schedule_;
+    int passes_since_sum_ = 0;
     bool recentre_ = false;                // before the next pass
     double scale_;                         // of the objective
     double seen_;                          // gap seen by the last pass
@@ -543,6 +578,8 @@ class SubmodularBlocks {
     int next_evaluation_ = 4;              // and rarely: the pass after one works with answers for older weights
     ChunkVector<double> scores_, change_;  // of the row that is visited
     std::vector<Difference> differences_;
+    LabelFlips flips_;
+    std::vector<std::uint8_t> near_;
 };
 
 }  // namespace multimargin::submodular

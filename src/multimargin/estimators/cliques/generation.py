@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,7 +170,7 @@ class Generation:
         # A score also counts what a clique adds to its single labels: the best ones need not be significant.
         promising = [candidates[k] for k in order[: TESTED_PER_PLACE * room] if scores[k] > 0]
         test = SignificanceTest(self.data, residuals, rules.significance / len(candidates))
-        return list(islice(filter(test, promising), room))
+        return test.first(promising, room)
 
     def losses(self, now: Solution) -> tuple[float, float]:
         """Share of wrong labels on the rows trained on, and on the rows held out."""

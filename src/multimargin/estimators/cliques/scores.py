@@ -14,13 +14,16 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from multimargin import _core
 from multimargin.estimators.cliques.data import CliqueData
 from multimargin.estimators.cliques.graph import Clique, CliqueGraph, label_subsets
+from multimargin.estimators.cliques.pair_scores import pair_squares, sees_pairs
 from multimargin.estimators.predictor import row_blocks
 
-__all__ = ["AtomResiduals", "SignificanceTest", "clique_scores", "dual_over", "feasible", "scaled_dual"]
+__all__ = ["AtomResiduals", "SignificanceTest", "clique_scores", "dual_over", "feasible", "scaled_dual", "score_any"]
 
 PANEL_BYTES = 64 * 2**20
 EXACT_SPREAD_FEATURES = 512
 PROBES = 64
+TESTED_TOGETHER = 16
+SMALL_LEVEL = 0.05
 
 
 def feasible(atoms: _core.Atoms, n_rows: int) -> _core.Atoms:
@@ -36,7 +39,7 @@ class AtomResiduals:
     def __init__(self, atoms: _core.Atoms, data: CliqueData, dtype: Any):
         self.rows = atoms.rows
         """Rows whose distribution is not all on the truth."""
-        self._atoms = atoms
+        self.atoms = atoms
         self._data = data
         self._dtype = dtype
 
@@ -46,7 +49,7 @@ class AtomResiduals:
         _core.clique_residuals(
             labels=self._data.bits,
             subsets=label_subsets(self._data.n_labels, subsets),
-            atoms=self._atoms,
+            atoms=self.atoms,
             threads=self._data.threads,
             out=out,
         )
@@ -57,23 +60,51 @@ def clique_scores(
     data: CliqueData, residuals: AtomResiduals, cliques: Sequence[Clique]
 ) -> tuple[NDArray[np.float64], float, float]:
     """Return ``s_c`` of each clique, in the model or not, the part of the nodes in the dual, and the expected loss."""
+    return (score_pairs if cliques and sees_pairs(data, cliques) else score_any)(data, residuals, cliques)
+
+
+def score_pairs(
+    data: CliqueData, residuals: AtomResiduals, pairs: Sequence[Clique]
+) -> tuple[NDArray[np.float64], float, float]:
+    """Scores of pairs, in double precision, from the pairs present in each row."""
+    X = _rows(data, residuals)
+    R = AtomResiduals(residuals.atoms, data, np.float64).panel([(k,) for k in range(data.n_labels)])
+    Q = np.column_stack([_products(X, R), data.bias * R.sum(axis=0)])
+    single, ends = np.einsum("td,td->t", Q, Q), np.array(pairs)
+    squares = pair_squares(data, residuals.atoms, X, ends, Q)
+    scores = 0.25 * (single[ends[:, 0]] + single[ends[:, 1]] + squares)
+    return scores, 0.5 * float(single.sum()), _expected_loss(data, R, slice(0, data.n_labels))
+
+
+def score_any(
+    data: CliqueData, residuals: AtomResiduals, cliques: Sequence[Clique]
+) -> tuple[NDArray[np.float64], float, float]:
+    """Scores of any cliques, in the precision of the residuals: one matrix product over all label subsets."""
     graph = CliqueGraph(data.n_labels, tuple(cliques), joint=data.joint)
     squares = np.empty((len(graph.subsets), len(graph.sight[0])))
     expected_loss = 0.0
-    positive, negative = data.problem.costs.positive, data.problem.costs.negative
-    rows = residuals.rows
-    X = data.X if len(rows) == data.X.shape[0] else data.X[rows]
-    width = max(1, PANEL_BYTES // (8 * max(len(rows), 1)))
+    X = _rows(data, residuals)
+    width = max(1, PANEL_BYTES // (8 * max(len(residuals.rows), 1)))
     for start in range(0, len(squares), width):
         chosen = slice(start, min(start + width, len(squares)))
         R = residuals.panel(graph.subsets[chosen])
         last = data.bias * R.sum(axis=0, dtype=np.float64)
         squares[chosen] = graph.squares(np.column_stack([_products(X, R), last]))
         labels = slice(start, min(chosen.stop, data.n_labels))
-        single = R[:, : max(labels.stop - start, 0)]  # a residual has the sign of the truth
-        weight = np.where(single > 0, positive[labels], negative[labels])
-        expected_loss += 0.5 * float((weight * np.abs(single)).sum(dtype=np.float64))
+        expected_loss += _expected_loss(data, R[:, : max(labels.stop - start, 0)], labels)
     return graph.scores(squares), graph.node_part(squares), expected_loss
+
+
+def _rows(data: CliqueData, residuals: AtomResiduals) -> Any:
+    """Rows of X that have residuals."""
+    return data.X if len(residuals.rows) == data.X.shape[0] else data.X[residuals.rows]
+
+
+def _expected_loss(data: CliqueData, R: NDArray[Any], labels: slice) -> float:
+    """Return the expected loss at these labels; R: their residuals, which have the sign of the truth."""
+    costs = data.problem.costs
+    weight = np.where(R > 0, costs.positive[labels], costs.negative[labels])
+    return 0.5 * float((weight * np.abs(R)).sum(dtype=np.float64))
 
 
 def dual_over(
@@ -107,7 +138,7 @@ def scaled_dual(linear: float, quadratic: float) -> float:
 
 
 class SignificanceTest:
-    r"""Tells of a clique whether it is significant.
+    r"""Finds the cliques that are significant.
 
     If the residuals of a clique had nothing to do with the features, :math:`q = \sum_i R_i x_i` would have the
     covariance :math:`V = \sum_i R_i^2 x_i x_i^\top`, and :math:`|q|^2 / \operatorname{tr} V` would be about a
@@ -117,25 +148,45 @@ class SignificanceTest:
     """
 
     def __init__(self, data: CliqueData, residuals: AtomResiduals, level: float):
-        self._X = data.X if len(residuals.rows) == data.X.shape[0] else data.X[residuals.rows]
+        self._X = _rows(data, residuals)
         self._norms = row_norms(self._X, squared=True).astype(np.float64)
         self._bias = data.bias
         self._residuals = residuals
         self._level = level / 2
         self._rng = np.random.default_rng(data.problem.seed)
 
-    def __call__(self, clique: Clique) -> bool:
-        """Test one clique."""
-        R = self._residuals.panel([clique]).astype(np.float64)
-        weight = R[:, 0] ** 2
-        if not weight.any():
+    def first(self, cliques: Sequence[Clique], most: int) -> list[Clique]:
+        """Return the first significant cliques, ``most`` at most."""
+        found: list[Clique] = []
+        for start in range(0, len(cliques), TESTED_TOGETHER):
+            block = cliques[start : start + TESTED_TOGETHER]
+            R = self._residuals.panel(block).T.astype(np.float64, order="C")
+            for clique, residual in zip(block, R, strict=True):
+                if len(found) < most and self._significant(residual):
+                    found.append(clique)
+            if len(found) == most:
+                break
+        return found
+
+    def _significant(self, residual: NDArray[np.float64]) -> bool:
+        at = np.flatnonzero(residual)
+        if not len(at):
             return False
+        R = residual[at]
+        weight = R**2
         if self._bias and R.sum() ** 2 > weight.sum() * chi2.isf(self._level, 1):
             return True
-        square, trace = float(_squared_norms(self._X, R)[0]), float(weight @ self._norms)
+        X = self._X[at]
+        square, trace = float(_squared_norms(X, R[:, None])[0]), float(weight @ self._norms[at])
         if square <= trace:  # the threshold is above 1
             return False
-        freedom = trace**2 / _squared_frobenius(self._X, weight, self._rng)
+        # At such levels the threshold falls with the freedom, of which 1 is the least and the rank the most.
+        rank = min(X.shape)
+        if self._level <= SMALL_LEVEL and not (
+            chi2.isf(self._level, rank) / rank * trace < square <= chi2.isf(self._level, 1) * trace
+        ):
+            return bool(square > chi2.isf(self._level, 1) * trace)
+        freedom = trace**2 / _squared_frobenius(X, weight, self._rng)
         return bool(square * freedom > trace * chi2.isf(self._level, freedom))
 
 
