@@ -13,85 +13,17 @@
 // The dual variables go from solver to solver here; nobody outside sees them before the last one has finished.
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
 
 #include "core/fit/certified.hpp"
-#include "core/m3l/linear_certifier.hpp"
 #include "core/m3l/linear_coupled.hpp"
+#include "core/m3l/linear_problem.hpp"
 #include "core/m3l/linear_separable.hpp"
 #include "core/m3l/newton_coupled.hpp"
 
 namespace multimargin::m3l {
-
-// R in the form that coordinate ascent takes: R itself, or diag(d) + F F', d null where it is 0. In double.
-struct PriorArrays {
-    const double* R = nullptr;                         // labels x labels
-    const double *F = nullptr, *transposed = nullptr;  // labels x rank and the other way round
-    const double* d = nullptr;
-    Index rank = 0;
-};
-
-// What of R a fit needs. Its products with weights are matrix work for somebody with a BLAS.
-struct LinearPrior {
-    PriorArrays arrays;
-    std::vector<double> diagonal;
-    bool mild;
-    // P with R = P P' without null space, labels x rank, where a Newton finish may be made.
-    const double* root = nullptr;
-    Index root_rank = 0;
-    std::function<void(std::vector<double>& matrix, std::vector<double>& values)> eigen;  // see Coupling
-};
-
-// The same for one precision: weights are labels x (cols + 1), the last column the intercepts.
-template <class T>
-struct PriorProducts {
-    std::function<void(const T* state, Index width, T* weights)> weigh;  // from the state of coordinate ascent
-    std::function<void(T* weights)> into_range;                          // takes out what rounding left outside
-    std::function<PriorForms(const T* weights, const double* V)> forms;
-};
-
-// X'X, constant feature included, in its eigenbasis; what Eigenbasis points to.
-template <class T>
-struct OwnedBasis {
-    std::vector<T> Q, Qt;
-    std::vector<double> values;
-};
-
-template <RowMatrix X>
-struct LinearProblem {
-    using T = typename X::value_type;
-    const X& x;
-    MarginLabels cells;
-    double bias;
-    const LinearPrior* prior;  // null: R = I
-    PriorProducts<T> products;
-    std::function<OwnedBasis<T>()> eigenbasis;
-};
-
-// Where a warm start begins.
-template <class T>
-struct LinearStart {
-    const T* beta = nullptr;     // signed dual variables, rows x labels
-    const T* weights = nullptr;  // of a problem much like this one, the last column those of the constant feature
-    bool after_newton = false;   // whether a Newton finish found them
-};
-
-template <class T>
-struct LinearSolution {
-    fit::FitResult result;
-    std::vector<T> weights;  // labels x (cols + 1), the last column the intercepts
-    std::vector<T> beta;     // rows x labels; empty unless it is kept
-    bool newton = false;
-};
-
-// Whether a Newton finish, which may also start from weights, can serve.
-inline bool newton_may_serve(Index rows, Index features) {
-    constexpr Index most_features = 1000;
-    return features <= most_features && rows > features;
-}
 
 template <RowMatrix X>
 class LinearFit {
@@ -99,7 +31,6 @@ class LinearFit {
     using T = typename X::value_type;
     using Solution = LinearSolution<T>;
 
-    // patience: passes before a Newton finish takes over, infinite for never; by the size of the problem if not given.
     LinearFit(const LinearProblem<X>& problem, const fit::Limits& limits, std::optional<double> patience,
               Control& control)
         : p_(problem),
@@ -110,12 +41,12 @@ class LinearFit {
           labels_(problem.cells.labels),
           columns_(problem.x.cols() + 1),
           cells_(problem.cells) {
+        limits_.threads = threads_worth(limits.threads);
         if (!p_.prior) return;
         diagonal_.assign(p_.prior->diagonal.begin(), p_.prior->diagonal.end());
         if (may_refine() && p_.prior->root) coupling_ = coupling();
     }
 
-    // keep: whether the dual variables are wanted.
     Solution solve(const LinearStart<T>& start, bool keep) {
         near_ = start.weights != nullptr;
         Solution found = p_.prior ? solve_coupled(start, keep) : solve_separable(start, keep);
@@ -126,6 +57,15 @@ class LinearFit {
   private:
     static constexpr double unlimited = std::numeric_limits<double>::infinity();
     enum class Problem { whole, alone };  // alone: with the diagonal of R
+
+    // A thread must have something to do: to start one at every pass takes as long as some 100,000 multiply-adds.
+    int threads_worth(int threads) const {
+        constexpr double least_work = 1e6;
+        double entries = 0.0;
+        for (Index i = 0; i < rows_; ++i) entries += static_cast<double>(p_.x.row(i).size());
+        const double worth = entries * static_cast<double>(labels_) / least_work;
+        return std::clamp(static_cast<int>(std::min(worth, 1e6)), 1, threads);
+    }
 
     bool may_refine() const { return newton_may_serve(rows_, p_.x.cols()) && patience_.value_or(0.0) < unlimited; }
 
@@ -359,7 +299,7 @@ class LinearFit {
     fit::Bounds bounds(const T* weights, const Beta& beta) {
         std::function<PriorForms(const double*)> forms;
         if (p_.prior) forms = [&](const double* V) { return p_.products.forms(weights, V); };
-        return linear_bounds(p_.x, p_.cells, p_.bias, weights, beta, forms, limits_.threads, control_);
+        return linear_bounds(as_stored(p_.x), p_.cells, p_.bias, weights, beta, forms, limits_.threads, control_);
     }
 
     template <class Use>
@@ -422,5 +362,13 @@ class LinearFit {
     std::optional<OwnedBasis<T>> basis_;
     bool near_ = false;  // whether the weights of a problem much like this one are known
 };
+
+template <RowMatrix X>
+LinearSolution<typename X::value_type> solve_linear(const LinearProblem<X>& problem, const fit::Limits& limits,
+                                                    std::optional<double> patience,
+                                                    const LinearStart<typename X::value_type>& start, bool keep,
+                                                    Control& control) {
+    return LinearFit<X>(problem, limits, patience, control).solve(start, keep);
+}
 
 }  // namespace multimargin::m3l

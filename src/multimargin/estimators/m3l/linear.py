@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from multimargin import _core
 from multimargin.estimators.certificate import Bounds
-from multimargin.estimators.contract import LinearModel, Model, Problem, Status, WarmStart
+from multimargin.estimators.contract import (
+    LARGEST_SINGLE,
+    SMALLEST_SINGLE,
+    LinearModel,
+    Model,
+    Problem,
+    Status,
+    WarmStart,
+    suits_single,
+)
 from multimargin.estimators.m3l.base import M3L, M3LTask
 from multimargin.estimators.m3l.linear_problem import linear_problem
 from multimargin.estimators.monitor import Monitor
@@ -19,6 +28,9 @@ __all__ = ["LinearM3L"]
 
 NEWTON_PATIENCE: float | None = None
 """Passes before a Newton finish takes over; None: by the size of the problem (core/m3l/linear_fit.hpp)."""
+
+LEAST_TOL_SINGLE = 1e-6
+"""Relative gap that work in single precision mostly reaches; below it float64 rows are solved in double at once."""
 
 
 class LinearM3L(M3L, LinearModel):
@@ -57,11 +69,13 @@ class LinearM3L(M3L, LinearModel):
     -----
     A pass costs one multiply-add per stored entry of X and label, plus :math:`L^2` per row for a dense prior or
     :math:`rL` for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and
-    ``n_samples x n_labels`` + ``3 x n_features x n_labels`` numbers of X's precision.
+    ``n_samples x n_labels`` + ``3 x n_features x n_labels`` numbers in single precision.
 
-    float32 rows are solved in single precision, and the weights are float32. Where its rounding keeps the certificate
-    above ``tol``, or numbers are beyond its range, training goes on in double precision, with a copy of X, and the
-    weights are float64. Scores have the precision of the weights. Prediction takes a copy of the weights, and the same
+    The solver works in single precision, on float64 rows, too, which are read as they are; the certificate is computed
+    in double from the rows as they are. Where rounding keeps it above ``tol``, training goes on in double precision,
+    with a copy of float32 rows; numbers beyond the range of single precision, and float64 rows with a ``tol`` below
+    1e-6, are solved in double from the start. The weights are float64 if the rows are, or if double was needed; scores
+    have the precision of the weights. Prediction takes a copy of the weights, and the same
     bits come out for any ``n_jobs`` and any division of the rows.
 
     The authors' C is half of ours.
@@ -123,30 +137,37 @@ class LinearM3L(M3L, LinearModel):
 
     def _solve(self, task: M3LTask, last: WarmStart | None, monitor: Monitor) -> Model:
         problem = task.problem
+        single = self._in_single(task)
+        dtype = np.float32 if single else np.float64
         found = _core.fit_linear_m3l(
             linear_problem(task, self._constant_feature()),
             self._limits(problem, monitor),
-            beta=self._start(last, problem.dtype),
-            weights=None if last is None else self._nearby(task, self.coef_, self.intercept_),
+            beta=self._start(last, dtype),
+            weights=None if last is None else self._nearby(task, self.coef_, self.intercept_, dtype),
             after_newton=last is not None and last.state["newton"],
             keep_beta=self.warm_start,
             patience=NEWTON_PATIENCE,
+            single=single,
         )
         passes = found.result.passes
-        if found.result.status == Status.imprecise and problem.dtype == np.float32 and passes < self.max_iter:
+        if found.result.status == Status.imprecise and single and passes < self.max_iter:
             task = replace(task, problem=problem.in_double())
             assert found.beta is not None
             found = _core.fit_linear_m3l(
                 linear_problem(task, self._constant_feature()),
                 self._limits(problem, monitor, passes=passes),
                 beta=found.beta.astype(np.float64),
-                weights=self._nearby(task, found.weights[:, :-1], found.weights[:, -1]),
+                weights=self._nearby(task, found.weights[:, :-1], found.weights[:, -1], np.float64),
                 after_newton=found.newton,
                 keep_beta=self.warm_start,
                 patience=NEWTON_PATIENCE,
+                single=False,
             )
-        result, weights = found.result, found.weights
-        fitted = {"coef_": np.ascontiguousarray(weights[:, :-1]), "intercept_": np.ascontiguousarray(weights[:, -1])}
+        result, dtype = found.result, task.problem.dtype
+        fitted = {
+            "coef_": np.ascontiguousarray(found.weights[:, :-1], dtype=dtype),
+            "intercept_": np.ascontiguousarray(found.weights[:, -1], dtype=dtype),
+        }
         state = {"beta": found.beta, "newton": found.newton}
         return Model(fitted, Bounds(result.primal, result.dual), result.passes, result.status, state)
 
@@ -159,11 +180,19 @@ class LinearM3L(M3L, LinearModel):
         primal, dual = _core.certify_linear_m3l(native, weights, beta, problem.n_jobs)
         return Bounds(primal, None if beta is None else dual)
 
-    def _nearby(self, task: M3LTask, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any] | None:
+    def _in_single(self, task: M3LTask) -> bool:
+        """Whether to work in single precision, at first."""
+        problem, (smallest, largest) = task.problem, task.margins.extent()
+        if problem.dtype == np.float32:
+            return True
+        margins = SMALLEST_SINGLE <= smallest <= largest <= LARGEST_SINGLE
+        return self.tol >= LEAST_TOL_SINGLE and margins and suits_single(problem.X, *problem.costs.extent())
+
+    def _nearby(self, task: M3LTask, coef: NDArray[Any], intercept: NDArray[Any], dtype: Any) -> NDArray[Any] | None:
         """Weights of a solution nearby, those of the constant feature last, if a Newton finish may start from them."""
         X = task.problem.X
         if coef.shape[1] != X.shape[1] or not _core.newton_may_serve(X.shape[0], X.shape[1]):
             return None
         scale = self._constant_feature()
         constant = intercept / scale if scale else np.zeros_like(intercept)
-        return np.ascontiguousarray(np.column_stack([coef, constant]), dtype=X.dtype)
+        return np.ascontiguousarray(np.column_stack([coef, constant]), dtype=dtype)
