@@ -21,6 +21,13 @@ correlation matrix of the labels, with its ten largest eigenvectors, and with th
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/linear_m3l.py --priors --sets mediamill rcv1-pooled --repeats 3
 
+``--precisions`` compares our CPU time on one thread on float32 and on float64 rows, without a peer, at the tolerances
+of the table against LIBLINEAR; ``--small`` that of a prior from labels with that of none on few rows with features as
+they are, gap 1e-3 (birds-like: generated, columns of uneven scale).
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/linear_m3l.py --precisions --repeats 3
+    OPENBLAS_NUM_THREADS=1 python benchmarks/linear_m3l.py --small --repeats 3
+
 ``--path`` trains along C = 2^-7, 2^-6 ... 2^3, each fit on its own and each from the last one (``warm_start``), and
 ``--pictures`` draws the dual and the gap against time with R = I and with the correlation of the labels.
 
@@ -46,6 +53,7 @@ from multimargin import LinearM3L, datasets, plots, priors
 
 TUNED = ["rcv1-pooled", "mediamill", "awa", "tmc2007", "bibtex"]
 HELD_OUT = ["medical", "eurlex-500"]
+AT_ITS_OBJECTIVE = {"rcv1-pooled": 3e-3, "mediamill": 2e-2, "awa": 1e-3, "tmc2007": 7e-4, "bibtex": 1e-2}  # eps 0.1
 DTYPES = {"float32": np.float32, "float64": np.float64}
 GRID = [m * 10.0**-k for k in range(1, 7) for m in (2.0, 1.5, 1.0, 0.7, 0.5, 0.3)]
 
@@ -209,6 +217,50 @@ def race_priors(name, repeats):
     return {"set": name, **{f"{key}, CPU s": value for key, value in times.items()}, **ratios}
 
 
+def race_precisions(name, repeats):
+    data = {key: load(name, dtype) for key, dtype in DTYPES.items()}
+    tol = AT_ITS_OBJECTIVE[name]
+    times = interleaved(
+        {key: partial(seconds_of_ours, *rows, tol, 1, cpu_clock) for key, rows in data.items()}, repeats
+    )
+    seconds = {f"{key}, CPU s": value for key, value in times.items()}
+    return {"set": name, "tol": tol, **seconds, "float64 / float32": times["float64"] / times["float32"]}
+
+
+def birds_like(rows, spread):
+    """Correlated positive features whose scales differ by factors of exp(spread), 19 rare labels."""
+    rng = np.random.default_rng(0)
+    causes = rng.normal(size=(rows, 40))
+    X = causes @ rng.normal(size=(40, 271)) * 0.5 + rng.normal(size=(rows, 271))
+    X = np.exp(rng.normal(0, spread, 271)) * np.abs(X)
+    scores = causes @ rng.normal(size=(40, 19)) / 6 + rng.normal(size=(rows, 19))
+    cuts = [np.quantile(column, rng.uniform(0.8, 0.97)) for column in scores.T]
+    return X, (scores > cuts).astype(np.int8)
+
+
+def small_sets():
+    """Few rows of raw features in double precision: name, X, Y."""
+    for rows, spread in ((322, 0.3), (322, 1.0), (200, 0.3)):
+        yield f"birds-like, scales exp({spread})", *birds_like(rows, spread)
+    for name, rows in (("emotions", None), ("enron", None), ("enron", 500), ("medical", None)):
+        data = datasets.load(name, dtype=np.float64)
+        Y = sp.csr_array(data.Y_train)[:rows].toarray().astype(np.int8)
+        yield name, data.X_train[:rows], Y[:, (Y.min(axis=0) == 0) & (Y.max(axis=0) == 1)]
+
+
+def race_small(repeats):
+    rows = []
+    for name, X, Y in small_sets():
+        contestants = {"R = I": None, "labels": "labels"}
+        times = interleaved({key: partial(cpu_seconds, X, Y, prior) for key, prior in contestants.items()}, repeats)
+        shape = f"{X.shape[0]} x {X.shape[1]} x {Y.shape[1]}"
+        seconds = {f"{key}, CPU s": value for key, value in times.items()}
+        rows.append(
+            {"set": name, "rows x features x labels": shape, **seconds, "ratio": times["labels"] / times["R = I"]}
+        )
+    return rows
+
+
 def race_path(name, repeats):
     """Seconds along a path of C, two threads: separate fits against a warm start from fit to fit."""
     X, Y = load(name)
@@ -255,12 +307,22 @@ def main():
     parser.add_argument("--sklearn", action="store_true", help="also race scikit-learn (slow)")
     parser.add_argument("--napkinxc", action="store_true", help="also race napkinXC")
     parser.add_argument("--priors", action="store_true", help="compare priors instead")
+    parser.add_argument("--precisions", action="store_true", help="compare float32 and float64 rows instead")
+    parser.add_argument("--small", action="store_true", help="compare priors on few raw rows instead")
     parser.add_argument("--path", action="store_true", help="a path over C instead")
     parser.add_argument("--pictures", action="store_true", help="draw convergence instead")
     parser.add_argument("--name", default="linear_m3l", help="name of the result file")
     options = parser.parse_args()
     if options.priors:
         save(f"{options.name}-priors", [race_priors(name, options.repeats) for name in options.sets], ["multimargin"])
+        return
+    if options.precisions:
+        names = [name for name in options.sets if name in AT_ITS_OBJECTIVE]
+        rows = [race_precisions(name, options.repeats) for name in names]
+        save(f"{options.name}-precisions", rows, ["multimargin"])
+        return
+    if options.small:
+        save(f"{options.name}-small", race_small(options.repeats), ["multimargin"])
         return
     if options.path:
         save(f"{options.name}-path", [race_path(name, options.repeats) for name in options.sets], ["multimargin"])
