@@ -6,16 +6,7 @@
 
 #include "bindings/fit.hpp"
 #include "bindings/labels.hpp"
-#include "core/m3l/linear_fit.hpp"
-
-namespace multimargin::m3l {
-
-extern template class LinearFit<DenseRows<float>>;
-extern template class LinearFit<CsrRows<float>>;
-extern template class LinearFit<DenseRows<double>>;
-extern template class LinearFit<CsrRows<double>>;
-
-}  // namespace multimargin::m3l
+#include "core/m3l/linear_problem.hpp"
 
 namespace nb = nanobind;
 using namespace multimargin;
@@ -118,7 +109,7 @@ struct LinearM3LFit {
 };
 
 // The problem as Python states it; holds on to everything in it.
-// eigenbasis(): (Q, Q', eigenvalues) of X'X, in the precision of X.
+// eigenbasis(single): (Q, Q', eigenvalues) of X'X, Q in single or double precision.
 struct LinearM3LProblem {
     nb::object rows_owner, labels_owner;
     const Rows* rows;
@@ -142,7 +133,7 @@ struct LinearM3LProblem {
                 prior ? prior->products<T>(x.cols() + 1) : PriorProducts<T>{},
                 [this, columns = x.cols() + 1] {
                     nb::gil_scoped_acquire gil;
-                    const nb::object found = eigenbasis();
+                    const nb::object found = eigenbasis(std::is_same_v<T, float>);
                     const auto Q = matrix_of<T>(found[0], columns, columns),
                                Qt = matrix_of<T>(found[1], columns, columns);
                     const auto values = exactly<Vector<double>>(found[2]);
@@ -153,26 +144,42 @@ struct LinearM3LProblem {
     }
 };
 
-LinearM3LFit fit_linear_m3l(const LinearM3LProblem& problem, const PythonLimits& limits, nb::object beta,
-                            nb::object weights, bool after_newton, bool keep_beta, std::optional<double> patience) {
+template <RowMatrix X>
+LinearM3LFit fit_rows(const LinearM3LProblem& problem, const X& x, const PythonLimits& limits, nb::handle beta,
+                      nb::handle weights, bool after_newton, bool keep_beta, std::optional<double> patience) {
+    using T = typename X::value_type;
     PythonControl control = limits.control();
+    const LinearProblem<X> core = problem.core(x);
+    const Index labels = core.cells.labels, columns = x.cols() + 1;
+    LinearStart<T> start{.after_newton = after_newton};
+    if (!beta.is_none()) start.beta = matrix_of<T>(beta, x.rows(), labels).data();
+    if (!weights.is_none()) start.weights = matrix_of<T>(weights, labels, columns).data();
+    LinearSolution<T> found;
+    {
+        nb::gil_scoped_release release;
+        found = solve_linear(core, limits.core, patience, start, keep_beta, control);
+    }
+    LinearM3LFit out{found.result, moved_array(std::move(found.weights), {labels, columns}), std::nullopt,
+                     found.newton};
+    if (!found.beta.empty()) out.beta = moved_array(std::move(found.beta), {x.rows(), labels});
+    return out;
+}
+
+// single: whether to work in single precision; float32 rows always are. beta and weights are of that precision.
+LinearM3LFit fit_linear_m3l(const LinearM3LProblem& problem, const PythonLimits& limits, nb::object beta,
+                            nb::object weights, bool after_newton, bool keep_beta, std::optional<double> patience,
+                            bool single) {
     return std::visit(
         [&]<class X>(const X& x) -> LinearM3LFit {
-            using T = typename X::value_type;
-            const LinearProblem<X> core = problem.core(x);
-            const Index labels = core.cells.labels, columns = x.cols() + 1;
-            LinearStart<T> start{.after_newton = after_newton};
-            if (!beta.is_none()) start.beta = matrix_of<T>(beta, x.rows(), labels).data();
-            if (!weights.is_none()) start.weights = matrix_of<T>(weights, labels, columns).data();
-            LinearSolution<T> found;
-            {
-                nb::gil_scoped_release release;
-                found = LinearFit<X>(core, limits.core, patience, control).solve(start, keep_beta);
+            const auto fit = [&](const auto& rows) {
+                return fit_rows(problem, rows, limits, beta, weights, after_newton, keep_beta, patience);
+            };
+            if constexpr (std::is_same_v<typename X::value_type, double>) {
+                if (single) return fit(ReadAs<X, float>(x));
+            } else {
+                expect(single, "float32 rows are solved in single precision");
             }
-            LinearM3LFit out{found.result, moved_array(std::move(found.weights), {labels, columns}), std::nullopt,
-                             found.newton};
-            if (!found.beta.empty()) out.beta = moved_array(std::move(found.beta), {x.rows(), labels});
-            return out;
+            return fit(x);
         },
         problem.rows->matrix);
 }
@@ -233,7 +240,7 @@ void bind_m3l_linear(nb::module_& m) {
             nb::arg("prior").none(), nb::arg("eigenbasis"),
             nb::sig("def __init__(self, *, rows: Rows, labels: Labels, margins: Margins, bias: float, "
                     "prior: LinearPrior | None, eigenbasis: "
-                    "collections.abc.Callable[[], tuple[numpy.typing.NDArray[typing.Any], "
+                    "collections.abc.Callable[[bool], tuple[numpy.typing.NDArray[typing.Any], "
                     "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[numpy.float64]]]) -> None"));
     nb::class_<LinearM3LFit>(m, "LinearM3LFit", "What a linear M3L fit leaves.")
         .def_ro("result", &LinearM3LFit::result)
@@ -242,7 +249,8 @@ void bind_m3l_linear(nb::module_& m) {
         .def_ro("beta", &LinearM3LFit::beta, nb::rv_policy::automatic, "signed dual variables, where they are kept")
         .def_ro("newton", &LinearM3LFit::newton, "whether a Newton finish was made");
     m.def("fit_linear_m3l", &fit_linear_m3l, nb::arg("problem"), nb::arg("limits"), nb::arg("beta").none(),
-          nb::arg("weights").none(), nb::arg("after_newton"), nb::arg("keep_beta"), nb::arg("patience").none());
+          nb::arg("weights").none(), nb::arg("after_newton"), nb::arg("keep_beta"), nb::arg("patience").none(),
+          nb::arg("single"));
     m.def("newton_may_serve", &newton_may_serve, nb::arg("rows"), nb::arg("features"));
     m.def("certify_linear_m3l", &certify_linear_m3l, nb::arg("problem"), nb::arg("weights").noconvert(),
           nb::arg("beta").noconvert().none(), nb::arg("threads"));

@@ -3,7 +3,9 @@
 
 namespace multimargin::m3l {
 
-template class LinearFit<DenseRows<float>>;
-template class LinearFit<CsrRows<float>>;
+template LinearSolution<float> solve_linear(const LinearProblem<DenseRows<float>>&, const fit::Limits&,
+                                            std::optional<double>, const LinearStart<float>&, bool, Control&);
+template LinearSolution<float> solve_linear(const LinearProblem<CsrRows<float>>&, const fit::Limits&,
+                                            std::optional<double>, const LinearStart<float>&, bool, Control&);
 
 }  // namespace multimargin::m3l

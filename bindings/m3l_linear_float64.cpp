@@ -3,7 +3,9 @@
 
 namespace multimargin::m3l {
 
-template class LinearFit<DenseRows<double>>;
-template class LinearFit<CsrRows<double>>;
+template LinearSolution<double> solve_linear(const LinearProblem<DenseRows<double>>&, const fit::Limits&,
+                                             std::optional<double>, const LinearStart<double>&, bool, Control&);
+template LinearSolution<double> solve_linear(const LinearProblem<CsrRows<double>>&, const fit::Limits&,
+                                             std::optional<double>, const LinearStart<double>&, bool, Control&);
 
 }  // namespace multimargin::m3l

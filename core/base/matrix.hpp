@@ -84,6 +84,39 @@ concept RowMatrix = std::floating_point<typename X::value_type> && requires(cons
     x.row(i).values[0];
 };
 
+// The rows of X for a solver that works in T: entries are converted as they are read, none is copied. Rows hold values
+// of the type of X, value_type is T.
+template <RowMatrix X, std::floating_point T>
+class ReadAs {
+  public:
+    using value_type = T;
+    explicit ReadAs(const X& x) : x_(x) {}
+    const X& stored() const { return x_; }
+    Index rows() const { return x_.rows(); }
+    Index cols() const { return x_.cols(); }
+    auto data() const
+        requires requires(const X& x) { x.data(); }
+    {
+        return x_.data();
+    }
+    MULTIMARGIN_INLINE auto row(Index i) const { return x_.row(i); }
+    MULTIMARGIN_INLINE void prefetch_place(Index i) const { x_.prefetch_place(i); }
+    MULTIMARGIN_INLINE void prefetch(Index i) const { x_.prefetch(i); }
+
+  private:
+    X x_;
+};
+
+// X as it is stored.
+template <RowMatrix X>
+const X& as_stored(const X& x) {
+    return x;
+}
+template <RowMatrix X, std::floating_point T>
+const X& as_stored(const ReadAs<X, T>& x) {
+    return x.stored();
+}
+
 // |x|^2 in double, whatever the type of x.
 template <class Row>
 double squared_norm(const Row& row) {

@@ -93,7 +93,7 @@ using Judge = std::function<fit::Bounds()>;
 //   Bounds evaluate(share, control)       P and D by what it keeps; reactivates variables whose share of the gap
 //                                         exceeds `share`
 //   void restart(control)                 goes on from its dual variables alone
-//   settled_gap                           relative gap from which on passes_left() is believed
+//   settled_gap                           relative gap from which on passes_left() is believed, unless another is given
 // Where the engine sees a gap within tolerance and the judge does not, rounding has led the engine astray: it restarts,
 // and after a few times the status is imprecise. The same in single precision where passes no longer halve the gap
 // while their number doubles: double precision is needed. The engine hands over when it would take more passes than
@@ -102,8 +102,10 @@ template <class Engine>
 class AscentPasses {
   public:
     // warm: whether the engine starts at the solution of a problem much like this one.
-    AscentPasses(Engine& engine, Index rows, Index cells, bool warm, Judge judge, double patience, std::uint64_t seed)
+    AscentPasses(Engine& engine, Index rows, Index cells, bool warm, Judge judge, double patience, std::uint64_t seed,
+                 double settled_gap = Engine::settled_gap)
         : engine_(engine),
+          settled_gap_(settled_gap),
           cells_(static_cast<double>(cells)),
           first_evaluation_(warm ? 1 : 4),
           passes_without_shrinking_(warm ? 1 : 2),
@@ -165,7 +167,7 @@ class AscentPasses {
 
     Status gives_up(const fit::Moment& now) const {
         constexpr int first_hand_over = 8;
-        const bool foreseeable = estimates_.back() <= Engine::settled_gap * now.bounds.primal;
+        const bool foreseeable = estimates_.back() <= settled_gap_ * now.bounds.primal;
         if (passes_ >= first_hand_over && (foreseeable || passes_ >= patience_) &&
             passes_left(estimates_, now.tolerated()) > patience_)
             return Status::hand_over;
@@ -176,7 +178,7 @@ class AscentPasses {
     double expected_gap() const { return optimism_ * estimates_.back(); }
 
     Engine& engine_;
-    double cells_;
+    double settled_gap_, cells_;
     int first_evaluation_, passes_without_shrinking_, next_evaluation_;
     Judge judge_;
     double patience_;

@@ -231,7 +231,7 @@ class SeparableBlock {
         if (!together) return;
         const int width = list_chunks(together, at);
         const T* x[quad];
-        for (int r = 0; r < quad; ++r) x[r] = x_.data() + static_cast<Index>(rows[r < count ? r : 0]) * x_.cols();
+        panel_rows_.point_at(rows, count, x);
         Chunk<T>* last = state_.data() + x_.cols() * chunks_;
         for (int r = 0; r < quad; ++r)
             for (int e = 0; e < width; ++e) scores[r * width + e] = bias_ * last[at[e]];

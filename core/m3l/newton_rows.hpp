@@ -360,13 +360,13 @@ class NewtonRows {
     }
     // The upper triangle (by whole chunks) of H += sum_r c_r / tau x_r x_r' over up to four rows.
     MULTIMARGIN_SIMD void add_squares(const std::int32_t* rows, int count, Index l, T slope, const int* at, int width,
-                                      Chunk<T>* steps, Chunk<T>* H) const {
+                                      Chunk<T>* steps, Chunk<T>* H) {
         if constexpr (is_dense<X>) {
             const T* x[quad];
+            rows_.point_at(rows, count, x);
             const int k = static_cast<int>(l / lanes<T>);
             for (int r = 0; r < quad; ++r) {
                 const Index i = rows[r < count ? r : 0];
-                x[r] = x_.data() + i * x_.cols();
                 T* step = reinterpret_cast<T*>(steps + r * width);
                 const T weight = r < count ? slope * cell(i, k).cost[l % lanes<T>] : T(0);
                 for (Index j = 0; j < x_.cols(); ++j) step[j] = weight * x[r][j];

@@ -15,13 +15,50 @@ namespace multimargin::numerics {
 template <RowMatrix X>
 inline constexpr bool is_dense = requires(const X& x) { x.data(); };
 
+// Four dense rows at a time, in the type the kernels work in.
+template <RowMatrix X>
+class QuadRows {
+  public:
+    using T = typename X::value_type;
+    explicit QuadRows(const X& x)
+        : x_(x), stride_(chunks_for(x.cols(), lanes<T>)), converted_(converts ? quad * stride_ : 0) {}
+
+    // x[r] = row rows[r]; beyond count the first one. Valid until the next call.
+    MULTIMARGIN_INLINE void point_at(const std::int32_t* rows, int count, const T** x) {
+        if constexpr (converts) {
+            for (int r = 0; r < count; ++r) convert(r, rows[r]);
+            for (int r = 0; r < quad; ++r) x[r] = place(r < count ? r : 0);
+        } else {
+            for (int r = 0; r < quad; ++r) x[r] = x_.data() + static_cast<Index>(rows[r < count ? r : 0]) * x_.cols();
+        }
+    }
+
+  private:
+    static constexpr bool converts =
+        is_dense<X> && !std::is_same_v<T, std::remove_cvref_t<decltype(std::declval<const X&>().row(0).values[0])>>;
+
+    T* place(int r) { return reinterpret_cast<T*>(converted_.data() + static_cast<std::size_t>(r) * stride_); }
+    MULTIMARGIN_INLINE void convert(int r, std::int32_t row) {
+        if (held_[r] == row) return;
+        held_[r] = row;
+        const auto* from = x_.row(row).values.data();
+        T* to = place(r);
+        for (Index j = 0; j < x_.cols(); ++j) to[j] = static_cast<T>(from[j]);
+    }
+
+    const X& x_;
+    std::size_t stride_;
+    Buffer<Chunk<T>> converted_;
+    std::int32_t held_[quad] = {-1, -1, -1, -1};  // rows that are converted
+};
+
 // Four rows at a time against panels of `chunks` chunks; the last panel row belongs to the constant feature.
 template <RowMatrix X>
 class PanelRows {
   public:
     using T = typename X::value_type;
     PanelRows(const X& x, T bias, int chunks)
-        : x_(x), bias_(bias), chunks_(chunks), at_(static_cast<std::size_t>(chunks)) {
+        : x_(x), four_(x), bias_(bias), chunks_(chunks), at_(static_cast<std::size_t>(chunks)) {
         std::iota(at_.begin(), at_.end(), 0);
     }
     int chunks() const { return chunks_; }
@@ -29,7 +66,7 @@ class PanelRows {
     const std::vector<int>& positions() const { return at_; }
 
     // out (4 x chunks) = panel' x for rows[0..count).
-    MULTIMARGIN_INLINE void gather(const std::int32_t* rows, int count, const Chunk<T>* panel, Chunk<T>* out) const {
+    MULTIMARGIN_INLINE void gather(const std::int32_t* rows, int count, const Chunk<T>* panel, Chunk<T>* out) {
         if constexpr (is_dense<X>) {
             const T* x[quad];
             point_at(rows, count, x);
@@ -42,7 +79,7 @@ class PanelRows {
         }
     }
     // panel += x step' for rows[0..count); steps of the rows beyond count are overwritten.
-    MULTIMARGIN_INLINE void scatter(const std::int32_t* rows, int count, Chunk<T>* step, Chunk<T>* panel) const {
+    MULTIMARGIN_INLINE void scatter(const std::int32_t* rows, int count, Chunk<T>* step, Chunk<T>* panel) {
         if constexpr (is_dense<X>) {
             const T* x[quad];
             point_at(rows, count, x);
@@ -56,11 +93,14 @@ class PanelRows {
         }
     }
 
-  private:
-    void point_at(const std::int32_t* rows, int count, const T** x) const {
-        for (int r = 0; r < quad; ++r) x[r] = x_.data() + rows[r < count ? r : 0] * x_.cols();
+    // Dense rows themselves: see QuadRows.
+    MULTIMARGIN_INLINE void point_at(const std::int32_t* rows, int count, const T** x) {
+        four_.point_at(rows, count, x);
     }
+
+  private:
     const X& x_;
+    QuadRows<X> four_;
     T bias_;
     int chunks_;
     std::vector<int> at_;

@@ -112,7 +112,7 @@ class LinearPrior:
 class LinearM3LProblem:
     """A linear M3L problem."""
 
-    def __init__(self, *, rows: Rows, labels: Labels, margins: Margins, bias: float, prior: LinearPrior | None, eigenbasis: Callable[[], tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.float64]]]) -> None: ...
+    def __init__(self, *, rows: Rows, labels: Labels, margins: Margins, bias: float, prior: LinearPrior | None, eigenbasis: Callable[[bool], tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.float64]]]) -> None: ...
 
 class LinearM3LFit:
     """What a linear M3L fit leaves."""
@@ -132,7 +132,7 @@ class LinearM3LFit:
     def newton(self) -> bool:
         """whether a Newton finish was made"""
 
-def fit_linear_m3l(problem: LinearM3LProblem, limits: Limits, beta: object | None, weights: object | None, after_newton: bool, keep_beta: bool, patience: float | None) -> LinearM3LFit: ...
+def fit_linear_m3l(problem: LinearM3LProblem, limits: Limits, beta: object | None, weights: object | None, after_newton: bool, keep_beta: bool, patience: float | None, single: bool) -> LinearM3LFit: ...
 
 def newton_may_serve(rows: int, features: int) -> bool: ...
 

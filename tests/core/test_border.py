@@ -34,7 +34,7 @@ def certify(**changes):
         margins=_core.Margins(**dict(zip(("positive", "negative", "cells"), margins, strict=True))),
         bias=1.0,
         prior=None,
-        eigenbasis=lambda: None,
+        eigenbasis=lambda single: None,
     )
     return _core.certify_linear_m3l(problem, weights, beta, 1)
 

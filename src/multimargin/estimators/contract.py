@@ -50,6 +50,7 @@ __all__ = [
     "WarmStart",
     "native_cells",
     "native_rows",
+    "suits_single",
     "threads",
 ]
 
@@ -205,7 +206,8 @@ class MultilabelClassifier(MultilabelPredictor):
         Parameters
         ----------
         X : array, sparse matrix or DataFrame of shape (n_samples, n_features)
-            float32 is solved in float32 where its range and rounding allow, everything else in float64.
+            float32 is solved in float32 where its range and rounding allow, everything else in float64 (by
+            ``LinearM3L`` where float32 does not suffice).
         y : labels Y of the rows, in any form
             A 0/1, boolean or -1/1 array, a sparse matrix or array, a DataFrame with a column per label, a list of label
             sets, or a 1-D array with two classes. NaN marks an unknown label.
@@ -258,7 +260,7 @@ class MultilabelClassifier(MultilabelPredictor):
                 "scale the features."
             )
             raise InputError(msg)
-        if X.dtype == np.float32 and not _suits_single(X, smallest, largest):
+        if X.dtype == np.float32 and not suits_single(X, smallest, largest):
             X = X.astype(np.float64)
         return Problem(
             X=X,
@@ -455,7 +457,7 @@ class LinearModel(NativeScores, MultilabelClassifier):
         fitted["intercept_"][constant] = value[constant]
 
 
-def _suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:
+def suits_single(X: Any, smallest_cost: float, largest_cost: float) -> bool:
     """Whether squares and products of entries and costs are safe in single precision."""
     largest = largest_entry(X)
     costs = smallest_cost >= SMALLEST_SINGLE and largest_cost <= LARGEST_SINGLE

@@ -66,7 +66,7 @@ class Problem:
 
     def in_double(self) -> Problem:
         """Return the same problem in double precision."""
-        return replace(self, X=self.X.astype(np.float64))
+        return replace(self, X=self.X.astype(np.float64, copy=False))
 
     @cached_property
     def rows(self) -> _core.Rows:

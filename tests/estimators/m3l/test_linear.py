@@ -401,3 +401,23 @@ def test_trains_from_a_matrix_on_disk(rng, tmp_path):
     assert np.shares_memory(mapped.data, parts[0])
     a, b = (LinearM3L(random_state=0).fit(data, Y) for data in (X, mapped))
     np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_prior_on_few_rows_of_uneven_features_needs_no_newton_finish(rng, monkeypatch, dtype):
+    X = np.exp(rng.normal(size=60)) * np.abs(rng.normal(size=(80, 60)))
+    Y = (X @ (rng.normal(size=(60, 6)) / X.std(axis=0)[:, None]) + 4 * rng.normal(size=(80, 6)) > 4).astype(int)
+    X = X.astype(dtype)
+    prior = priors.from_labels(Y)
+    ascent = LinearM3L(prior=prior, warm_start=True, random_state=0).fit(X, Y)
+    assert ascent.certificate_.converged
+    assert not ascent._last.state["newton"]
+    passes = ascent.n_iter_
+    ascent.set_params(C=1.1).fit(X, Y)  # goes on where it stood
+    assert ascent.certificate_.converged
+    assert ascent.n_iter_ < passes
+    monkeypatch.setattr("multimargin.estimators.m3l.linear.NEWTON_PATIENCE", 0.0)
+    newton = LinearM3L(C=1.1, prior=prior, max_iter=20_000, warm_start=True, random_state=0).fit(X, Y)
+    assert newton._last.state["newton"]
+    assert newton.certificate_.dual <= ascent.certificate_.primal
+    assert ascent.certificate_.dual <= newton.certificate_.primal

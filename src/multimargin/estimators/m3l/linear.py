@@ -13,7 +13,17 @@ from multimargin import _core
 from multimargin._memory import parse_bytes
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
-from multimargin.estimators.contract import Interval, LinearModel, Model, Problem, Status, WarmStart
+from multimargin.estimators.contract import (
+    LARGEST_SINGLE,
+    SMALLEST_SINGLE,
+    Interval,
+    LinearModel,
+    Model,
+    Problem,
+    Status,
+    WarmStart,
+    suits_single,
+)
 from multimargin.estimators.m3l.base import M3L, M3LTask, Prior
 from multimargin.estimators.m3l.label_blocks import Found, Pruning, bounds_in_blocks, check_room, solve_in_blocks
 from multimargin.estimators.m3l.linear_problem import linear_problem
@@ -26,6 +36,9 @@ __all__ = ["LinearM3L"]
 
 NEWTON_PATIENCE: float | None = None
 """Passes before a Newton finish takes over; None: by the size of the problem (core/m3l/linear_fit.hpp)."""
+
+LEAST_TOL_SINGLE = 1e-6
+"""Relative gap that work in single precision mostly reaches; below it float64 rows are solved in double at once."""
 
 
 class LinearM3L(M3L, LinearModel):
@@ -80,11 +93,13 @@ class LinearM3L(M3L, LinearModel):
     -----
     A pass costs one multiply-add per stored entry of X and label, plus :math:`L^2` per row for a dense prior or
     :math:`rL` for a :class:`~multimargin.priors.LowRankPrior`. R is never inverted. Memory: X, and
-    ``n_samples x n_labels`` + ``3 x n_features x n_labels`` numbers of X's precision.
+    ``n_samples x n_labels`` + ``3 x n_features x n_labels`` numbers in single precision.
 
-    float32 rows are solved in single precision, and the weights are float32. Where its rounding keeps the certificate
-    above ``tol``, or numbers are beyond its range, training goes on in double precision, with a copy of X, and the
-    weights are float64. Scores have the precision of the weights. Prediction takes a copy of the weights, and the same
+    The solver works in single precision, on float64 rows, too, which are read as they are; the certificate is computed
+    in double from the rows as they are. Where rounding keeps it above ``tol``, training goes on in double precision,
+    with a copy of float32 rows; numbers beyond the range of single precision, and float64 rows with a ``tol`` below
+    1e-6, are solved in double from the start. The weights are float64 if the rows are, or if double was needed; scores
+    have the precision of the weights. Prediction takes a copy of the weights, and the same
     bits come out for any ``n_jobs`` and any division of the rows.
 
     A block of labels within ``memory_limit`` is trained to the bits of a fit of these labels alone, and each ends at a
@@ -198,30 +213,35 @@ class LinearM3L(M3L, LinearModel):
 
     def _solve_labels(self, task: M3LTask, last: WarmStart | None, monitor: Monitor) -> Found:
         problem = task.problem
+        single = self._in_single(task)
+        dtype = np.float32 if single else np.float64
         found = _core.fit_linear_m3l(
             linear_problem(task, self._constant_feature()),
             self._limits(problem, monitor),
-            beta=self._start(last, problem.C, problem.dtype),
-            weights=None if last is None else self._nearby(task, dense_weights(self.coef_), self.intercept_),
+            beta=self._start(last, problem.C, dtype),
+            weights=None if last is None else self._nearby(task, dense_weights(self.coef_), self.intercept_, dtype),
             after_newton=last is not None and last.state["newton"],
             keep_beta=self.warm_start,
             patience=NEWTON_PATIENCE,
+            single=single,
         )
         passes = found.result.passes
-        if found.result.status == Status.imprecise and problem.dtype == np.float32 and passes < self.max_iter:
+        if found.result.status == Status.imprecise and single and passes < self.max_iter:
             task = replace(task, problem=problem.in_double())
             assert found.beta is not None
             found = _core.fit_linear_m3l(
                 linear_problem(task, self._constant_feature()),
                 self._limits(problem, monitor, passes=passes),
                 beta=found.beta.astype(np.float64),
-                weights=self._nearby(task, found.weights[:, :-1], found.weights[:, -1]),
+                weights=self._nearby(task, found.weights[:, :-1], found.weights[:, -1], np.float64),
                 after_newton=found.newton,
                 keep_beta=self.warm_start,
                 patience=NEWTON_PATIENCE,
+                single=False,
             )
         result, state = found.result, {"beta": found.beta, "newton": found.newton}
-        return Found(found.weights, result.primal, result.dual, result.passes, result.status, state)
+        weights = found.weights.astype(task.problem.dtype, copy=False)
+        return Found(weights, result.primal, result.dual, result.passes, result.status, state)
 
     def _bounds(self, problem: Problem) -> Bounds:
         state = self._kept_state(problem)
@@ -251,11 +271,19 @@ class LinearM3L(M3L, LinearModel):
         untrained = limit == "time_limit" and self.memory_limit is not None
         return f"{advice} Labels that time did not reach have weights 0." if untrained else advice
 
-    def _nearby(self, task: M3LTask, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any] | None:
+    def _in_single(self, task: M3LTask) -> bool:
+        """Whether to work in single precision, at first."""
+        problem, (smallest, largest) = task.problem, task.margins.extent()
+        if problem.dtype == np.float32:
+            return True
+        margins = SMALLEST_SINGLE <= smallest <= largest <= LARGEST_SINGLE
+        return self.tol >= LEAST_TOL_SINGLE and margins and suits_single(problem.X, *problem.costs.extent())
+
+    def _nearby(self, task: M3LTask, coef: NDArray[Any], intercept: NDArray[Any], dtype: Any) -> NDArray[Any] | None:
         """Weights of a solution nearby, those of the constant feature last, if a Newton finish may start from them."""
         X = task.problem.X
         if coef.shape[1] != X.shape[1] or not _core.newton_may_serve(X.shape[0], X.shape[1]):
             return None
         scale = self._constant_feature()
         constant = intercept / scale if scale else np.zeros_like(intercept)
-        return np.ascontiguousarray(np.column_stack([coef, constant]), dtype=X.dtype)
+        return np.ascontiguousarray(np.column_stack([coef, constant]), dtype=dtype)

@@ -30,7 +30,7 @@ def linear_problem(task: M3LTask, bias: float) -> _core.LinearM3LProblem:
         margins=task.margins.native(),
         bias=bias,
         prior=None if problem.prior is None else _native_prior(problem.prior, problem.X, bias),
-        eigenbasis=lambda: eigenbasis(problem.X, bias),
+        eigenbasis=lambda single: eigenbasis(problem.X, bias, np.float32 if single else np.float64),
     )
 
 
@@ -90,12 +90,12 @@ def _root(R: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
 
 
-def eigenbasis(X: Any, bias: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+def eigenbasis(X: Any, bias: float, dtype: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
     """Eigenvectors (Q and its transpose) and eigenvalues of the Gram matrix of the features, constant one included."""
     n = X.shape[1]
     G = np.empty((n + 1, n + 1))
     G[:n, :n] = (X.T @ X).toarray() if sp.issparse(X) else X.T @ X
     G[n, :n] = G[:n, n] = bias * np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
     G[n, n] = bias**2 * X.shape[0]
-    values, Q = np.linalg.eigh(G.astype(X.dtype))
+    values, Q = np.linalg.eigh(G.astype(dtype))
     return np.ascontiguousarray(Q), np.ascontiguousarray(Q.T), values.astype(np.float64)
