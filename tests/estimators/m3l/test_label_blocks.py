@@ -10,9 +10,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from multimargin import LinearM3L, certify, load, save
+from multimargin.decisions import CPath
 from multimargin.errors import InputError
 from multimargin.estimators.m3l import label_blocks
 from multimargin.inspection import explain, top_features
+from multimargin.interchange import to_onnx
 
 PLAIN = {"C": 1.0, "random_state": 0, "tol": 1e-3}
 
@@ -250,3 +252,21 @@ def test_what_cannot_be(rng):
     wide = sp.csr_array((120, 10_000_000), dtype=np.float32)
     with pytest.raises(InputError, match="prune them"):
         LinearM3L(memory_limit="2 GiB").fit(wide, Y)
+
+
+def test_a_path_over_C_goes_without_warm_starts(rng):
+    X, Y = problem(rng, n_labels=10)
+    path = CPath(LinearM3L(memory_limit="100 MB", **PLAIN), Cs=[0.1, 1.0], cv=2).fit(X, Y)
+    assert path.estimator_.certificate_.converged
+
+
+def test_onnx_holds_pruned_weights_with_their_zeros(rng):
+    onnx = pytest.importorskip("onnx")
+    X, Y = problem(rng, n_labels=10)
+    with pytest.warns(ConvergenceWarning):
+        model = LinearM3L(prune=0.2, **PLAIN).fit(X, Y)
+    arrays = [onnx.numpy_helper.to_array(item) for item in to_onnx(model).graph.initializer]
+    assert any(a.shape == model.coef_.shape and (a == model.coef_.toarray()).all() for a in arrays)
+    vars(model).update(coef_=sp.csr_array((10, 10**8), dtype=np.float32), n_features_in_=10**8)
+    with pytest.raises(InputError, match=r"with their zeros take 3.73 GiB"):
+        to_onnx(model)
