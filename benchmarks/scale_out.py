@@ -45,7 +45,8 @@ def rounds(options):
 
     from multimargin import LinearM3L
     from multimargin.estimators.m3l.parted import train_on_parts
-    from multimargin.fleets import Block, LocalFleet
+    from multimargin.estimators.m3l.parts import Block
+    from multimargin.fleets import LocalFleet
 
     rows = []
     for name in options.sets:

@@ -30,7 +30,7 @@ from multimargin.estimators.m3l.rounds import FleetSums, RoundAnswer, RoundOrder
 from multimargin.estimators.threads import threads
 from multimargin.labels import LabelMatrix, read_labels
 
-__all__ = ["Block", "LocalFleet", "StreamedFleet", "fit_parts"]
+__all__ = ["LocalFleet", "StreamedFleet", "fit_parts"]
 
 Array = NDArray[np.float64]
 Source = Block | Callable[[], Block]
