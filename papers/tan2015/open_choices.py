@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,14 @@ def _thresholds(settings: Settings) -> dict[str, Cuts | None]:
     choices: dict[str, Cuts | None] = {"its own 255 thresholds": None}
     choices["255 thresholds at equal distances"] = lambda x: np.linspace(x.min(), x.max(), 257)[1:-1]
     for bins in settings["bins"]:
-        shares = np.arange(1, bins) / bins
-        choices[f"{bins - 1} quantiles"] = lambda x, shares=shares: np.unique(np.quantile(x, shares))
+        choices[f"{bins - 1} quantiles"] = partial(_quantiles, bins)
     for draw in range(settings["draws"]):
         choices[f"200 values at random, draw {draw + 1}"] = lambda x: np.unique(rng.choice(x, 200))
     return choices
+
+
+def _quantiles(bins: int, x: Array) -> Array:
+    return np.unique(np.quantile(x, np.arange(1, bins) / bins))
 
 
 def _binned(X: Array, X_test: Array, cuts: Cuts) -> tuple[Array, Array]:
