@@ -53,7 +53,7 @@ class Facts:
 def block_facts(block: Block) -> tuple[BlockFacts, bool]:
     """Return what a block tells of itself, and whether its cells have weights; runs on a worker."""
     X, labels, columns = read_block(block)
-    cells = _weights(labels, block)[1]
+    cells = _weights(labels, block).cells
     return describe_block(replace(block, X=X, y=labels, checked=True), columns), cells is not None
 
 

@@ -37,7 +37,7 @@ def fit_in_rounds(
         seed=seed,
         passes=local_passes(facts.blocks) if model.local_passes == "auto" else int(model.local_passes),
     )
-    beta = None if last is None else last.state["beta"] * (model.C / last.C)
+    beta = None if last is None else last.state["beta"] * (plan.C / last.C)
     fleet = DaskFleet(crew, facts, layout, model.n_jobs, beta, model.straggler_factor, model.elastic)
     rounds = HeldBackRounds(plan, fleet, *fleet.open(plan), limits, monitor)
     if beta is not None:
@@ -54,7 +54,7 @@ def fit_in_rounds(
     state = None
     if model.warm_start:
         state = {"beta": fleet.betas(rounds.committed, rounds.theta), "newton": False}
-    told = Told(plan.constant, plan.prior, plan.dtype)
+    told = Told(plan.constant, plan.prior, plan.dtype, plan.C)
     return told, Model(fitted, found.bounds, found.rounds, found.status, state)
 
 

@@ -25,9 +25,8 @@ from multimargin.estimators import LinearM3L, Progress
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
 from multimargin.estimators.m3l.base import M3LTask
+from multimargin.estimators.m3l.label_blocks import labels_of
 from multimargin.estimators.m3l.parts import Block
-from multimargin.labels import LabelMatrix
-from multimargin.weights import CellCosts, CellMargins
 
 __all__ = ["Told", "WholeRows", "fit_whole_rows"]
 
@@ -42,6 +41,7 @@ class Told:
     constant: NDArray[np.bool_]
     prior: Any
     dtype: Any
+    C: float
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def fit_whole_rows(
             if lost:
                 crew.load(news.pass_on)
     constant = np.concatenate([one.constant for one in told])
-    return Told(constant, told[0].prior, told[0].dtype), put_together([found[part] for part in range(len(blocks))])
+    return replace(told[0], constant=constant), put_together([found[part] for part in range(len(blocks))])
 
 
 def put_together(models: list[Model]) -> Model:
@@ -101,12 +101,12 @@ def make_block(
     if model.n_jobs is None:
         model.n_jobs = get_worker().state.nthreads
     problem = replace(model._problem(rows.X, rows.y, rows.sample_weight), seed=seed)
-    task = of_labels(model._prepare(problem), columns)
+    task = labels_of(model._prepare(problem), columns)
     start = None
     if last is not None:
         start = replace(last, state={**last.state, "beta": np.ascontiguousarray(last.state["beta"][:, columns])})
         model.coef_, model.intercept_ = model.coef_[columns], model.intercept_[columns]
-    return WholeRows(model, task, start), Told(task.problem.constant, problem.prior, task.problem.dtype)
+    return WholeRows(model, task, start), Told(task.problem.constant, problem.prior, task.problem.dtype, problem.C)
 
 
 def solve_block(part: WholeRows, fit: str, number: int, topic: str, time_limit: float) -> Model:
@@ -122,34 +122,6 @@ def solve_block(part: WholeRows, fit: str, number: int, topic: str, time_limit: 
     part.model.time_limit = None if np.isinf(time_limit) else time_limit
     found = part.model._solve(part.task, part.start, monitor)
     return found if part.model.warm_start else replace(found, state=None)
-
-
-def of_labels(task: M3LTask, columns: slice) -> M3LTask:
-    """Return the task of some of the labels; all of them, as it is."""
-    problem, margins = task.problem, task.margins
-    labels, costs = problem.labels, problem.costs
-    if (columns.start, columns.stop) == (0, labels.n_labels):
-        return task
-    missing = None if labels.missing is None else labels.missing[:, columns]
-    some = LabelMatrix(
-        positives=labels.positives[:, columns],
-        missing=missing if missing is not None and missing.nnz else None,
-        names=labels.names[columns],
-        form=labels.form,
-        values=labels.values[columns],
-    )
-    fewer = CellCosts(
-        row=costs.row,
-        positive=costs.positive[columns],
-        negative=costs.negative[columns],
-        cells=None if costs.cells is None else np.ascontiguousarray(costs.cells[:, columns]),
-    )
-    narrow = CellMargins(
-        margins.positive[columns],
-        margins.negative[columns],
-        None if margins.cells is None else np.ascontiguousarray(margins.cells[:, columns]),
-    )
-    return M3LTask(replace(problem, labels=some, costs=fewer, constant=problem.constant[columns]), narrow)
 
 
 class News:
