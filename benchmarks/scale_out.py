@@ -152,7 +152,7 @@ def cluster(options):
     from multimargin.fleets import Block, LocalFleet
 
     rows = []
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers, Client(workers):
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as workers, Client(workers):
         for name in options.sets:
             X, Y = load(name)
             Y = some_labels(Y, options.labels)
