@@ -205,7 +205,7 @@ most {seconds:g} s of CPU, then taken as it is ("stopped"). "Better, worse": on 
 above or below that of the first line. "Times the seconds": geometric mean over the sets. One split of small sets: differences
 of a hundredth mean little, those of seconds much. What was chosen, was chosen after looking at these tables."""
 
-WORDS = {question: "" for question in QUESTIONS}
+WORDS = dict.fromkeys(QUESTIONS, "")
 
 
 def main():

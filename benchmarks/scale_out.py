@@ -56,7 +56,8 @@ def rounds(options):
 
     from multimargin import LinearM3L
     from multimargin.estimators.m3l.parted import train_on_parts
-    from multimargin.fleets import Block, LocalFleet
+    from multimargin.estimators.m3l.parts import Block
+    from multimargin.fleets import LocalFleet
 
     rows = []
     for name in options.sets:
@@ -111,7 +112,7 @@ def train(options):
 
     files = datasets.PartFiles(options.folder, f"*-of-{options.rows}.npz")
     before, cpu, wall = memory("VmRSS"), time.process_time(), time.perf_counter()
-    model = LinearM3L(n_jobs=options.jobs, random_state=0, verbose=1, tol=options.tol)
+    model = LinearM3L(C=options.C, n_jobs=options.jobs, random_state=0, verbose=1, tol=options.tol)
     fit_parts(
         model, files, memory_limit=int(options.limit * 2**30), scratch=options.folder, local_passes=options.passes
     )

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from multimargin._memory import parse_bytes, shown_bytes
 from multimargin.datasets.formats.source import allowed_bytes
 from multimargin.datasets.part_files import PartFiles
 from multimargin.errors import InputError
@@ -29,7 +30,7 @@ from multimargin.estimators.m3l.rounds import FleetSums, RoundAnswer, RoundOrder
 from multimargin.estimators.threads import threads
 from multimargin.labels import LabelMatrix, read_labels
 
-__all__ = ["Block", "LocalFleet", "StreamedFleet", "fit_parts"]
+__all__ = ["LocalFleet", "StreamedFleet", "fit_parts"]
 
 Array = NDArray[np.float64]
 Source = Block | Callable[[], Block]
@@ -39,7 +40,7 @@ def fit_parts(
     model: LinearM3L,
     parts: PartFiles | Sequence[Any],
     *,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
     scratch: str | Path | None = None,
     local_passes: int | None = None,
 ) -> LinearM3L:
@@ -53,12 +54,12 @@ def fit_parts(
     ----------
     model : LinearM3L
         Its parameters count: C, prior, class_weight, tol, time_limit, callback, verbose and the others. It is fitted in
-        place. ``prior`` must not be a recipe, ``margin`` no matrix, and ``warm_start`` is False.
+        place. ``prior`` must not be a recipe, ``margin`` no matrix, ``prune`` None, and ``warm_start`` False.
     parts : PartFiles, or sequence of (X, y), (X, y, sample_weight) or functions that return such a tuple
         Rows should be shuffled over the parts: where a part has few of the labels, more passes are needed.
-    memory_limit : int, optional
-        Bytes that training may take; half of the memory of this machine or container by default. Dual variables, and
-        then the parts, stay in memory where they fit.
+    memory_limit : int or str, optional
+        Bytes that training may take, or a text such as ``"4 GiB"``; by default that of the model, or half of the memory
+        of this machine or container. Dual variables, and then the parts, stay in memory where they fit.
     scratch : path, optional
         Folder for what does not fit: a copy of the rows that is fast to read, and 4 bytes per row and label (8 in
         double precision). By default a temporary folder. It is emptied at the end.
@@ -85,7 +86,7 @@ def fit_parts(
     (True, (2, 4))
     """
     sources = _sources(parts)
-    limit = allowed_bytes(memory_limit)
+    limit = allowed_bytes(model._memory() if memory_limit is None else parse_bytes(memory_limit))
     train_on_parts(model, StreamedFleet(sources, threads(model.n_jobs), limit, scratch), local_passes)
     return model
 
@@ -203,8 +204,8 @@ class StreamedFleet:
         need = states + 2 * max(of_part)
         if need > self._limit:
             msg = (
-                f"memory_limit must be at least {need:,} bytes for these parts: {states:,} for the weights and twice "
-                f"{max(of_part):,} for the largest part; got {self._limit:,}. Cut the rows into smaller "
+                f"memory_limit must be at least {need} bytes for these parts: {shown_bytes(states)} for the weights, "
+                f"twice {shown_bytes(max(of_part))} for the largest part; got {self._limit}. Cut the rows into smaller "
                 "parts, or raise it."
             )
             raise InputError(msg)

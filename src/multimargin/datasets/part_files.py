@@ -48,7 +48,7 @@ class PartFiles:
     >>> _ = (folder / "b.svm").write_text("3 1:1\n")
     >>> files = PartFiles(folder, "*.svm")
     >>> len(files), files.read(1).label_names
-    (2, ('3',))
+    (2, ('1', '2', '3'))
     """
 
     def __init__(self, folder: FilePath, pattern: str = "*", *, dtype: Any = np.float32, **options: Any):

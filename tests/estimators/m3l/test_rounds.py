@@ -88,7 +88,7 @@ def test_weights_missing_and_constant_labels(rng, C):
         model, fleet = fitted(cut(X, Y, 3, weight), C=C)
     with pytest.warns(UserWarning, match="Constant in training: label 3"):
         one = LinearM3L(C=C, random_state=0).fit(X, Y, sample_weight=weight)
-    assert model.C_ == pytest.approx(one.C_, rel=1e-14)
+    assert pytest.approx(one.C_, rel=1e-14) == model.C_
     assert model.constant_labels_.tolist() == [3]
     assert abs(model.certificate_.primal - one.certificate_.primal) <= 2e-3 * one.certificate_.primal
     assert np.array_equal(model.predict(X)[:, 3], np.ones(len(Y)))
@@ -102,14 +102,14 @@ def test_row_weights_class_weights_and_prior_loss(rng):
     for options in ({"class_weight": "balanced"}, {"loss": "prior", "prior": R}, {"fit_intercept": False}):
         model, _ = fitted(cut(X, Y, 3, weight), **options)
         one = LinearM3L(random_state=0, **options).fit(X, Y, sample_weight=weight)
-        assert model.C_ == pytest.approx(one.C_, rel=1e-14)
+        assert pytest.approx(one.C_, rel=1e-14) == model.C_
         assert abs(model.certificate_.primal - one.certificate_.primal) <= 2e-3 * one.certificate_.primal
 
 
 def test_the_scale_of_features_and_margins_does_not_matter(rng):
     """Features a x at C / a^2, and margins a m at a C, are the same problem: the same rounds."""
     X, Y = make_problem(rng)
-    plain, _ = fitted(cut(X, Y, 3))
+    plain, _ = fitted(cut(X, Y, 3), C=1.0)
     scaled, _ = fitted(cut(64 * X, Y, 3), C=1 / 64**2, intercept_scaling=64.0)
     margins, _ = fitted(cut(X, Y, 3), C=4.0, margin=[4.0, {0: 4.0, 1: 4.0}, 4.0, 4.0, 4.0])
     assert plain.n_iter_ == scaled.n_iter_ == margins.n_iter_
@@ -317,6 +317,8 @@ def test_wrong_parts(rng):
         fitted([*cut(X, Y, 2)[:1], Block(X[:30], Y[:20], name="part 1")])
     with pytest.raises(InputError, match="warm_start"):
         fitted([Block(X, Y)], warm_start=True)
+    with pytest.raises(InputError, match="prune must be None"):
+        fitted([Block(X, Y)], prune=0.1)
     facts = describe_block(Block(X, Y))
     plan = make_plan(LinearM3L(), [facts])
     part = Part(plan, Block(X, Y))

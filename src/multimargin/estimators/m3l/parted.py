@@ -41,6 +41,9 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) ->
         if model.warm_start:
             msg = "warm_start=True needs the dual variables of the last fit, which parts do not keep. Set it to False."
             raise InputError(msg)
+        if model.prune is not None:
+            msg = f"prune must be None where rows come in parts; got {model.prune!r}. Zero small weights after."
+            raise InputError(msg)
         facts = fleet.describe()
         plan = make_plan(model, facts)
         if plan.constant.any():

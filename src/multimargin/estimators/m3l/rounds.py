@@ -62,6 +62,8 @@ __all__ = [
 HELD_BACK = {True: 4.0, False: 1.0}  # k_0, of parts at once and one after the other
 GROWTH = 1 / 4
 KAPPA, KAPPA_RANGE, KAPPA_STEP = 0.005, (1e-6, 1.0), 1.1
+# Holding back a feature by more, as kappa would with more than 200,000 rows, costs passes before kappa has come down.
+MOST_AT_FIRST = 1000.0
 LEAD = 0.3
 SAFETY = 3.0
 FIRST_BALANCE = 3
@@ -325,7 +327,7 @@ class HeldBackRounds:
         self.coherence = self.counts.copy()
         shape = (plan.n_features + 1, self.forms.width)
         self.W, self.V, self.C = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self.kappa = KAPPA
+        self.kappa = min(KAPPA, MOST_AT_FIRST / float(np.max(self.squares, initial=1.0)))
         self.t = self.number = self.committed = 0
         self.theta: Array | None = None
         self.shares = np.ones(plan.n_features + 1)
