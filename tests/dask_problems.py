@@ -33,5 +33,5 @@ def local_cluster(n_workers, **options):
     """A cluster of processes on this machine, as small as they come."""
     import distributed
 
-    settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "memory_limit": "2GiB"}
+    settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "memory_limit": "2GiB"}
     return distributed.LocalCluster(n_workers=n_workers, **(settings | options))

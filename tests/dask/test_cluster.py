@@ -36,7 +36,7 @@ def _fits(dask_worker):
 
 def in_two_parts(X, Y, **parameters):
     """The fit of row layout (2, 1) in one process."""
-    local = LinearM3L(**parameters)
+    local = LinearM3L(C=1.0, **parameters)
     half = X.shape[0] // 2
     train_on_parts(local, LocalFleet([Block(X[:half], Y[:half]), Block(X[half:], Y[half:])]))
     return local
@@ -44,11 +44,11 @@ def in_two_parts(X, Y, **parameters):
 
 def test_label_blocks_have_the_bits_of_one_machine(client):
     X, Y = small_problem(dtype=np.float32)
-    model = DaskLinearM3L(random_state=0, warm_start=True).fit(*blocks(X, Y))
+    model = DaskLinearM3L(C=1.0, random_state=0, warm_start=True).fit(*blocks(X, Y))
     assert model.layout_ == (1, 2)
     primal = dual = 0.0
     for labels in label_blocks(17, 2):
-        local = LinearM3L(random_state=0).fit(X, Y[:, labels])
+        local = LinearM3L(C=1.0, random_state=0).fit(X, Y[:, labels])
         np.testing.assert_array_equal(model.coef_[labels], local.coef_)
         np.testing.assert_array_equal(model.intercept_[labels], local.intercept_)
         primal, dual = primal + local.certificate_.primal, dual + local.certificate_.dual
@@ -62,7 +62,7 @@ def test_label_blocks_have_the_bits_of_one_machine(client):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_row_parts_have_the_bits_of_parts_in_one_process(client, sparse):
     X, Y = sparse_problem() if sparse else small_problem()
-    model = DaskLinearM3L(random_state=1, tol=1e-2, layout=(2, 1), warm_start=True, class_weight="balanced")
+    model = DaskLinearM3L(C=1.0, random_state=1, tol=1e-2, layout=(2, 1), warm_start=True, class_weight="balanced")
     model.fit(*blocks(X, Y.toarray() if sparse else Y))
     local = in_two_parts(X, Y, random_state=1, tol=1e-2, class_weight="balanced")
     np.testing.assert_array_equal(model.coef_, local.coef_)
@@ -79,7 +79,7 @@ def test_row_parts_have_the_bits_of_parts_in_one_process(client, sparse):
 def test_grid_is_rows_of_the_same_parts(client):
     X, Y = small_problem()
     margin = np.linspace(0.5, 1.5, 17)
-    model = DaskLinearM3L(random_state=1, tol=1e-2, layout=(2, 2), margin=margin).fit(*blocks(X, Y))
+    model = DaskLinearM3L(C=1.0, random_state=1, tol=1e-2, layout=(2, 2), margin=margin).fit(*blocks(X, Y))
     local = in_two_parts(X, Y, random_state=1, tol=1e-2, margin=margin)
     np.testing.assert_allclose(model.coef_, local.coef_, rtol=1e-9, atol=1e-9)
     assert model.certificate_.primal == pytest.approx(local.certificate_.primal, rel=1e-9)
@@ -88,7 +88,9 @@ def test_grid_is_rows_of_the_same_parts(client):
 @pytest.mark.parametrize("layout", [(1, 1), (2, 1)])
 def test_prior_made_from_the_labels_of_all_rows(client, layout):
     X, Y = small_problem(n_labels=4)
-    model = DaskLinearM3L(prior="labels", random_state=0, tol=1e-2, layout=layout, warm_start=True).fit(*blocks(X, Y))
+    model = DaskLinearM3L(C=1.0, prior="labels", random_state=0, tol=1e-2, layout=layout, warm_start=True).fit(
+        *blocks(X, Y)
+    )
     np.testing.assert_allclose(model.prior_, priors.from_labels(Y), rtol=1e-12)
     again = certify(model.to_local(), X, Y)
     assert again.converged
@@ -99,7 +101,7 @@ def test_prior_made_from_the_labels_of_all_rows(client, layout):
 def test_warm_start_goes_on_from_the_last_solution(client):
     X, Y = small_problem(n_labels=3)
     for layout in ((1, 1), (2, 1)):
-        model = DaskLinearM3L(random_state=0, tol=1e-2, layout=layout, warm_start=True).fit(*blocks(X, Y))
+        model = DaskLinearM3L(C=1.0, random_state=0, tol=1e-2, layout=layout, warm_start=True).fit(*blocks(X, Y))
         first = model.n_iter_
         model.fit(*blocks(X, Y))
         assert model.certificate_.converged
@@ -111,7 +113,7 @@ def test_warm_start_goes_on_from_the_last_solution(client):
 def test_predictions_are_lazy(client):
     X, Y = small_problem(n_labels=3)
     X_blocks, Y_blocks = blocks(X, Y)
-    model = DaskLinearM3L(random_state=0).fit(X_blocks, Y_blocks)
+    model = DaskLinearM3L(C=1.0, random_state=0).fit(X_blocks, Y_blocks)
     before = client.run_on_scheduler(_tasks)
     lazy = model.predict(X_blocks), model.decision_function(X_blocks), model.predict_sets(X_blocks)
     assert client.run_on_scheduler(_tasks) == before
@@ -132,7 +134,7 @@ def _tasks(dask_scheduler):
 
 def test_models_travel_without_their_client(client, tmp_path):
     X, Y = small_problem(n_labels=3)
-    model = DaskLinearM3L(random_state=0, client=client).fit(*blocks(X, Y))
+    model = DaskLinearM3L(C=1.0, random_state=0, client=client).fit(*blocks(X, Y))
     assert clone(model).client is client
     copied = pickle.loads(pickle.dumps(model))
     assert copied.client is None
@@ -159,7 +161,7 @@ def test_callback_and_limits_end_a_fit_with_its_certificate(client, layout, caps
         seen.append(progress)
         return True
 
-    model = DaskLinearM3L(random_state=0, tol=1e-9, layout=layout, callback=stop, verbose=1).fit(*blocks(X, Y))
+    model = DaskLinearM3L(C=1.0, random_state=0, tol=1e-9, layout=layout, callback=stop, verbose=1).fit(*blocks(X, Y))
     assert seen
     assert layout == (1, 2) or model.n_iter_ == 1
     assert model.certificate_.primal >= model.certificate_.dual
@@ -167,7 +169,7 @@ def test_callback_and_limits_end_a_fit_with_its_certificate(client, layout, caps
     told = capsys.readouterr().err
     assert f"{layout[0]} row part" in told
     assert "relative gap" in told
-    short = DaskLinearM3L(random_state=0, tol=1e-12, layout=layout, time_limit=1e-3)
+    short = DaskLinearM3L(C=1.0, random_state=0, tol=1e-12, layout=layout, time_limit=1e-3)
     with pytest.warns(UserWarning, match="Increase time_limit"):
         short.fit(*blocks(X, Y))
     assert short.certificate_.primal >= short.certificate_.dual
@@ -178,14 +180,14 @@ def test_sorted_rows_get_a_warning(client):
     X, Y = small_problem(n_labels=3)
     order = np.argsort(Y[:, 0], kind="stable")
     with pytest.warns(UserWarning, match="The parts are not alike: the frequency of label 0"):
-        DaskLinearM3L(random_state=0, tol=0.1, layout=(2, 1)).fit(*blocks(X[order], Y[order]))
+        DaskLinearM3L(C=1.0, random_state=0, tol=0.1, layout=(2, 1)).fit(*blocks(X[order], Y[order]))
 
 
 def test_search_through_joblib(client):
     X, Y = small_problem(n_labels=3)
-    search = GridSearchCV(LinearM3L(random_state=0), {"C": [0.1, 1.0]}, cv=2, scoring="f1_micro")
+    search = GridSearchCV(LinearM3L(C=1.0, random_state=0), {"C": [0.1, 1.0]}, cv=2, scoring="f1_micro")
     serial = clone(search).fit(X, Y)
-    tuner = ThresholdTuner(LinearM3L(random_state=0), cv=KFold(2), n_jobs=2)
+    tuner = ThresholdTuner(LinearM3L(C=1.0, random_state=0), cv=KFold(2), n_jobs=2)
     thresholds = clone(tuner).fit(X, Y).thresholds_
     with joblib.parallel_config(backend="dask"):
         search.fit(X, Y)

@@ -29,7 +29,7 @@ def assert_same(model, local):
 
 
 def fitted(*data, **parameters):
-    return DaskLinearM3L(random_state=0, layout=(1, 1), **parameters).fit(*data)
+    return DaskLinearM3L(C=1.0, random_state=0, layout=(1, 1), **parameters).fit(*data)
 
 
 def unknown_rows(blocks, width, meta):
@@ -42,7 +42,7 @@ def unknown_rows(blocks, width, meta):
 def test_forms_of_dense_rows(client, form):
     X, Y = small_problem(n_labels=5)
     parts, labels = cut(X, *CUTS), cut(Y, *CUTS)
-    local = LinearM3L(random_state=0)
+    local = LinearM3L(C=1.0, random_state=0)
     if form == "array":
         model = fitted(da.from_array(X, chunks=(90, -1)), da.from_array(Y, chunks=(90, -1)))
     elif form == "unknown":
@@ -71,7 +71,7 @@ def test_csr_blocks_with_unknown_labels(client):
     with pytest.warns(UserWarning, match="Constant in training: label 4"):
         model = fitted(X_blocks, Y_blocks, class_weight="balanced")
     with pytest.warns(UserWarning, match="Constant in training: label 4"):
-        local = LinearM3L(random_state=0, class_weight="balanced").fit(X, Y)
+        local = LinearM3L(C=1.0, random_state=0, class_weight="balanced").fit(X, Y)
     assert_same(model, local)
     predicted = model.predict(X_blocks).compute()
     assert type(predicted) is sp.csr_matrix
@@ -84,7 +84,7 @@ def test_dataframes_with_names(client):
     Y = pd.DataFrame(Y, columns=["sea", "sun", "sand"])
     frame = dd.from_pandas(X, npartitions=3)
     model = fitted(frame, dd.from_pandas(Y, npartitions=3))
-    local = LinearM3L(random_state=0).fit(X, Y)
+    local = LinearM3L(C=1.0, random_state=0).fit(X, Y)
     assert_same(model, local)
     assert model.feature_names_in_.tolist() == X.columns.tolist()
     predicted = model.predict(frame)
@@ -100,7 +100,7 @@ def test_one_column_of_classes_some_blocks_have_one_of(client):
     chunks = (int((y == "no").sum()), int((y == "yes").sum()))
     dask_X, dask_y = da.from_array(X, chunks=(chunks, -1)), da.from_array(y, chunks=(chunks,))
     model = fitted(dask_X, dask_y)
-    local = LinearM3L(random_state=0).fit(X, y)
+    local = LinearM3L(C=1.0, random_state=0).fit(X, y)
     assert_same(model, local)
     np.testing.assert_array_equal(model.predict(dask_X).compute(), local.predict(X))
     np.testing.assert_array_equal(model.decision_function(dask_X).compute(), local.decision_function(X))
@@ -112,7 +112,7 @@ def test_weights(client, of_cells):
     weight = np.random.default_rng(0).uniform(0.0, 2.0, size=Y.shape if of_cells else len(Y))
     weight[:100] = 0  # a whole block
     blocks = [da.from_array(array, chunks=(100, *array.shape[1:])) for array in (X, Y, weight)]
-    assert_same(fitted(*blocks), LinearM3L(random_state=0).fit(X, Y, weight))
+    assert_same(fitted(*blocks), LinearM3L(C=1.0, random_state=0).fit(X, Y, weight))
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet", "svm"])
@@ -136,7 +136,7 @@ def test_part_files(client, tmp_path, ending):
             path.write_text("\n".join(lines) + "\n")
             options = {"zero_based": True, "labels_zero_based": True}
     model = fitted(PartFiles(tmp_path, f"*.{ending}", dtype=np.float64, **options))
-    local = LinearM3L(random_state=0).fit(sp.csr_matrix(X) if ending == "svm" else X, Y)
+    local = LinearM3L(C=1.0, random_state=0).fit(sp.csr_matrix(X) if ending == "svm" else X, Y)
     np.testing.assert_array_equal(model.coef_, local.coef_)
     assert model.label_names_.tolist() == (list("abcd") if ending == "parquet" else ["0", "1", "2", "3"])
 

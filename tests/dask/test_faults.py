@@ -112,7 +112,7 @@ def test_worker_killed_while_it_trains_a_block_of_labels(client, folder):
 
     rng = np.random.default_rng(0)
     np.savez(folder.parent / "wide.npz", X=rng.normal(size=(4000, 60)), Y=rng.integers(0, 2, size=(4000, 24)))
-    model = DaskLinearM3L(random_state=0, tol=1e-3, layout=(1, 3), callback=kill, verbose=0)
+    model = DaskLinearM3L(C=0.01, random_state=0, tol=1e-3, layout=(1, 3), callback=kill, verbose=0)
     model.fit(PartFiles(folder.parent, "wide.npz"))
     assert seen
     assert model.certificate_.converged

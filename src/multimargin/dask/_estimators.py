@@ -63,6 +63,8 @@ class DaskLinearM3L(LinearM3L):
     ----------
     client : distributed.Client, optional
         The cluster; None is the client of this process. It is left out of pickles and model files.
+    prune, memory_limit : None
+        Of fits in one process; anything else is an error here.
     layout : "auto" or tuple of two ints, default="auto"
         Numbers of row parts and of label blocks. ``"auto"`` takes the fewest row parts that the memory of the workers
         allows, for every further one costs rounds, and divides the labels among the workers that are left.
@@ -203,6 +205,7 @@ class DaskLinearM3L(LinearM3L):
         """
         self._validate_params()
         self._check_layout()
+        self._check_absent()
         client = self.client_
         monitor = ForecastMonitor(self.callback, int(self.verbose), type(self).__name__, tol=self.tol)
         blocks = read_blocks(X, y, sample_weight)
@@ -221,7 +224,9 @@ class DaskLinearM3L(LinearM3L):
         plan = facts.plan
         costs = CellCosts(np.empty(0), plan.positive, plan.negative, None)
         rows = RemoteRows((facts.n_rows, plan.n_features), told.dtype)
-        problem = replace(plan.problem(rows, plan.labels, costs), constant=told.constant, prior=told.prior, seed=seed)
+        problem = replace(
+            plan.problem(rows, plan.labels, costs), constant=told.constant, prior=told.prior, C=told.C, seed=seed
+        )
         if problem.constant.any():
             warn_constant(problem.labels, problem.constant)
         fitted = self._attributes(problem, model, monitor) | {"layout_": (layout.rows, layout.labels)}
@@ -332,6 +337,17 @@ class DaskLinearM3L(LinearM3L):
         if layout != "auto" and not sound:
             msg = f"layout must be 'auto' or two numbers from 1 on, of row parts and of label blocks; got {layout!r}."
             raise InputError(msg)
+
+    def _check_absent(self) -> None:
+        """Refuse parameters of fits in one process."""
+        for name, remedy in (
+            ("prune", "prune the weights of to_local()"),
+            ("memory_limit", "give a layout, which divides the memory among the workers"),
+        ):
+            if getattr(self, name) is not None:
+                value = getattr(self, name)
+                msg = f"{name} belongs to fits in one process; got {name}={value!r}. Set it to None, and {remedy}."
+                raise InputError(msg)
 
     def _planned(self, facts: Facts, machines: Machines) -> Layout:
         layout = planned(self.layout, facts, self.prior is not None, machines)

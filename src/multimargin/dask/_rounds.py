@@ -55,7 +55,7 @@ def fit_in_rounds(
     state = None
     if model.warm_start:
         state = {"beta": fleet.betas(rounds.committed, rounds.theta), "newton": False}
-    told = Told(plan.constant, plan.prior, plan.dtype)
+    told = Told(plan.constant, plan.prior, plan.dtype, plan.C)
     return told, Model(fitted, found.bounds, found.rounds, found.status, state)
 
 

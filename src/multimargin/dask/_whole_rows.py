@@ -42,6 +42,7 @@ class Told:
     constant: NDArray[np.bool_]
     prior: Any
     dtype: Any
+    C: float
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def fit_whole_rows(
             if lost:
                 crew.load(news.pass_on)
     constant = np.concatenate([one.constant for one in told])
-    return Told(constant, told[0].prior, told[0].dtype), put_together([found[part] for part in range(len(blocks))])
+    return replace(told[0], constant=constant), put_together([found[part] for part in range(len(blocks))])
 
 
 def put_together(models: list[Model]) -> Model:
@@ -113,7 +114,7 @@ def make_block(
     if last is not None:
         start = replace(last, state={**last.state, "beta": np.ascontiguousarray(last.state["beta"][:, columns])})
         model.coef_, model.intercept_ = model.coef_[columns], model.intercept_[columns]
-    return WholeRows(model, task, start), Told(task.problem.constant, problem.prior, task.problem.dtype)
+    return WholeRows(model, task, start), Told(task.problem.constant, problem.prior, task.problem.dtype, problem.C)
 
 
 def solve_block(part: WholeRows, fit: str, number: int, topic: str, time_limit: float) -> Model:

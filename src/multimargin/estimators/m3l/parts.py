@@ -609,8 +609,9 @@ def _weights(labels: LabelMatrix, block: Block) -> CellCosts:
     every = np.ones(labels.n_labels)
     if labels.n_samples == 0 or block.sample_weight is None:
         return CellCosts(np.ones(labels.n_samples), every, every, None)
-    if np.ndim(block.sample_weight) == 1 and not np.any(block.sample_weight):
-        return CellCosts(np.zeros(labels.n_samples), every, every, None)
+    if np.shape(block.sample_weight)[:1] == (labels.n_samples,) and not np.any(block.sample_weight):
+        cells = np.zeros((labels.n_samples, labels.n_labels)) if np.ndim(block.sample_weight) == 2 else None
+        return CellCosts(np.zeros(labels.n_samples), every, every, cells)
     try:
         return cell_costs(labels, None, block.sample_weight, np.zeros(labels.n_labels, dtype=bool))
     except InputError as error:
