@@ -16,7 +16,7 @@ from multimargin.dask._whole_rows import Told
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
 from multimargin.estimators.m3l.parted import _warn_unless_alike, local_passes
-from multimargin.estimators.m3l.parts import Block, Plan, check_rounds_suit, make_plan
+from multimargin.estimators.m3l.parts import Block, Plan, make_plan
 from multimargin.estimators.m3l.rounds import HeldBackRounds, Limits
 from multimargin.labels import LabelMatrix
 from multimargin.priors import made_prior
@@ -28,7 +28,6 @@ def fit_in_rounds(
     crew: Crew, facts: Facts, model: Any, layout: Layout, seed: int, last: WarmStart | None, monitor: Monitor
 ) -> tuple[Told, Model]:
     """Train all parts together; ``model`` is the estimator on the cluster, whose parameters count."""
-    check_rounds_suit(model, "prune", "memory_limit")
     plan = _with_prior(crew, facts, model) if is_recipe(model.prior) else facts.plan
     _warn_unless_alike(facts.blocks, plan)
     limits = Limits(

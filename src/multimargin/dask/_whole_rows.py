@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from distributed import get_worker
 from numpy.typing import NDArray
 
@@ -26,7 +25,7 @@ from multimargin.estimators import LinearM3L, Progress
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
 from multimargin.estimators.m3l.base import M3LTask
-from multimargin.estimators.m3l.label_blocks import Pruning, labels_of
+from multimargin.estimators.m3l.label_blocks import labels_of
 from multimargin.estimators.m3l.parts import Block
 
 __all__ = ["Told", "WholeRows", "fit_whole_rows"]
@@ -81,7 +80,7 @@ def fit_whole_rows(
 
 def put_together(models: list[Model]) -> Model:
     """Return the model of all labels from those of blocks of labels."""
-    fitted = {name: _joined([one.fitted[name] for one in models]) for name in models[0].fitted}
+    fitted = {name: np.concatenate([one.fitted[name] for one in models]) for name in models[0].fitted}
     duals = [one.bounds.dual for one in models]
     bounds = Bounds(
         primal=float(sum(one.bounds.primal for one in models)),
@@ -93,13 +92,6 @@ def put_together(models: list[Model]) -> Model:
         beta = np.concatenate([one.state["beta"] for one in models], axis=1)
         state = {"beta": beta, "newton": all(one.state["newton"] for one in models)}
     return Model(fitted, bounds, max(one.passes for one in models), status, state)
-
-
-def _joined(values: list[Any]) -> Any:
-    """Put together an attribute of blocks of labels."""
-    if isinstance(values[0], Pruning):
-        return Pruning.together(values)
-    return sp.csr_array(sp.vstack(values)) if sp.issparse(values[0]) else np.concatenate(values)
 
 
 def make_block(

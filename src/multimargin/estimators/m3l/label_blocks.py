@@ -10,7 +10,7 @@ time did not reach have weights 0, whose objective, the sum of their costs times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,13 +60,6 @@ class Pruning:
     weights: int
     objective_before: float
     objective_after: float
-
-    @classmethod
-    def together(cls, blocks: Sequence[Pruning]) -> Pruning:
-        """Return what pruning has done to several blocks of labels."""
-        numbers = zip(*((b.kept, b.weights, b.objective_before, b.objective_after) for b in blocks), strict=True)
-        kept, weights, before, after = map(sum, numbers)
-        return cls(blocks[0].threshold, int(kept), int(weights), float(before), float(after))
 
     @property
     def loss(self) -> float:

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from multimargin.errors import InputError
 from multimargin.estimators.contract import Model, Status, warn_constant
 from multimargin.estimators.m3l.linear import LinearM3L
-from multimargin.estimators.m3l.parts import BlockFacts, Plan, check_rounds_suit, make_plan
+from multimargin.estimators.m3l.parts import BlockFacts, Plan, make_plan
 from multimargin.estimators.m3l.rounds import LOCAL_PASSES_OF_DENSE_ROWS, Fleet, HeldBackRounds, Limits, RoundsResult
 from multimargin.estimators.monitor import Monitor
 from multimargin.weights import CellCosts
@@ -41,7 +41,9 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) ->
         if model.warm_start:
             msg = "warm_start=True needs the dual variables of the last fit, which parts do not keep. Set it to False."
             raise InputError(msg)
-        check_rounds_suit(model, "prune")
+        if model.prune is not None:
+            msg = f"prune must be None where rows come in parts; got {model.prune!r}. Zero small weights after."
+            raise InputError(msg)
         facts = fleet.describe()
         plan = make_plan(model, facts)
         if plan.constant.any():

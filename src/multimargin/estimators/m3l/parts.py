@@ -36,7 +36,6 @@ __all__ = [
     "PartAnswer",
     "PartSums",
     "Plan",
-    "check_rounds_suit",
     "describe_block",
     "make_plan",
     "read_block",
@@ -246,17 +245,6 @@ def describe_block(block: Block, columns: dict[str, Any] | None = None) -> Block
         squares=squared_lengths(X, counted),
         open_ended=block.open_ended or labels.form.kind == "sets",
     )
-
-
-def check_rounds_suit(model: LinearM3L, *names: str) -> None:
-    """Refuse these parameters, for which all rows must be in one place, unless they are None."""
-    for name in names:
-        if (value := getattr(model, name)) is not None:
-            msg = (
-                f"{name} is for fits in which all rows are in one place; got {name}={value!r}, and rows in parts that "
-                f"are trained together. Leave it out of the model."
-            )
-            raise InputError(msg)
 
 
 def make_plan(model: LinearM3L, facts: Sequence[BlockFacts]) -> Plan:
