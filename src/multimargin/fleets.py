@@ -30,7 +30,7 @@ from multimargin.estimators.m3l.rounds import FleetSums, RoundAnswer, RoundOrder
 from multimargin.estimators.threads import threads
 from multimargin.labels import LabelMatrix, read_labels
 
-__all__ = ["LocalFleet", "StreamedFleet", "fit_parts"]
+__all__ = ["LocalFleet", "StreamedFleet", "file_source", "fit_parts"]
 
 Array = NDArray[np.float64]
 Source = Block | Callable[[], Block]
@@ -288,7 +288,7 @@ def _read(source: Source) -> Block:
 
 def _sources(parts: PartFiles | Sequence[Any]) -> list[Source]:
     if isinstance(parts, PartFiles):
-        return [_file_source(parts, k) for k in range(len(parts))]
+        return [file_source(parts, k) for k in range(len(parts))]
     if hasattr(parts, "shape") or not isinstance(parts, Sequence) or not len(parts):
         msg = (
             f"parts must be PartFiles, or a list of (X, y) pairs or functions that return one; got "
@@ -298,7 +298,9 @@ def _sources(parts: PartFiles | Sequence[Any]) -> list[Source]:
     return [_given_source(part, k) for k, part in enumerate(parts)]
 
 
-def _file_source(files: PartFiles, k: int) -> Source:
+def file_source(files: PartFiles, k: int) -> Source:
+    """Return what reads file k as a block."""
+
     def read() -> Block:
         data = files.read(k)
         labels = read_labels(data.Y, names=data.label_names)

@@ -14,7 +14,7 @@ from distributed import Future
 from multimargin.datasets import PartFiles
 from multimargin.errors import InputError
 from multimargin.estimators.m3l.parts import Block
-from multimargin.fleets import _file_source
+from multimargin.fleets import file_source
 
 __all__ = ["RemoteBlock", "is_array", "is_frame", "is_parts", "read_blocks"]
 
@@ -166,6 +166,6 @@ def _files(files: PartFiles, y: Any, sample_weight: Any) -> list[RemoteBlock]:
 
 
 def _of_file(files: PartFiles, k: int) -> Block:
-    source = _file_source(files, k)
+    source = file_source(files, k)
     assert callable(source)
     return source()

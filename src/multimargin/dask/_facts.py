@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
-from multimargin.estimators.m3l.parts import Block, BlockFacts, Plan, _weights, describe_block, make_plan, read_block
+from multimargin.estimators.m3l.parts import (
+    Block,
+    BlockFacts,
+    Plan,
+    block_weights,
+    describe_block,
+    make_plan,
+    read_block,
+)
 
 __all__ = ["Facts", "agreed", "block_facts", "is_recipe", "local_model"]
 
@@ -53,7 +61,7 @@ class Facts:
 def block_facts(block: Block) -> tuple[BlockFacts, bool]:
     """Return what a block tells of itself, and whether its cells have weights; runs on a worker."""
     X, labels, columns = read_block(block)
-    cells = _weights(labels, block).cells
+    cells = block_weights(labels, block).cells
     return describe_block(replace(block, X=X, y=labels, checked=True), columns), cells is not None
 
 

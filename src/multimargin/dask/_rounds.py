@@ -15,7 +15,7 @@ from multimargin.dask._layout import Layout, row_parts
 from multimargin.dask._whole_rows import Told
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
-from multimargin.estimators.m3l.parted import _warn_unless_alike, local_passes
+from multimargin.estimators.m3l.parted import local_passes, warn_unless_alike
 from multimargin.estimators.m3l.parts import Block, Plan, make_plan
 from multimargin.estimators.m3l.rounds import HeldBackRounds, Limits
 from multimargin.labels import LabelMatrix
@@ -29,7 +29,7 @@ def fit_in_rounds(
 ) -> tuple[Told, Model]:
     """Train all parts together; ``model`` is the estimator on the cluster, whose parameters count."""
     plan = _with_prior(crew, facts, model) if is_recipe(model.prior) else facts.plan
-    _warn_unless_alike(facts.blocks, plan)
+    warn_unless_alike(facts.blocks, plan)
     limits = Limits(
         tol=float(model.tol),
         max_iter=int(model.max_iter),

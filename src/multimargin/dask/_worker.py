@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from distributed import WorkerPlugin, get_worker
 from tornado.ioloop import PeriodicCallback
 
-from multimargin.estimators.m3l.parts import Block, Plan, _aligned, _widened, read_block
+from multimargin.estimators.m3l.parts import Block, Plan, aligned_labels, read_block, widened
 from multimargin.labels import LabelMatrix
 
 __all__ = [
@@ -159,8 +159,8 @@ def stacked(slices: tuple[Slice, ...], blocks: list[Block], plan: Plan) -> Block
     for cut, block in zip(slices, blocks, strict=True):
         rows = slice(cut.start, cut.stop)
         features, labels, _ = read_block(block)
-        labels = _aligned(labels, plan.labels, block.name)
-        X.append(_widened(features, plan.n_features)[rows])
+        labels = aligned_labels(labels, plan.labels, block.name)
+        X.append(widened(features, plan.n_features)[rows])
         positives.append(labels.positives[rows])
         missing.append(None if labels.missing is None else labels.missing[rows])
         weights.append(None if block.sample_weight is None else np.asarray(block.sample_weight, np.float64)[rows])

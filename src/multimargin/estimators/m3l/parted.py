@@ -19,7 +19,7 @@ from multimargin.estimators.m3l.rounds import LOCAL_PASSES_OF_DENSE_ROWS, Fleet,
 from multimargin.estimators.monitor import Monitor
 from multimargin.weights import CellCosts
 
-__all__ = ["local_passes", "train_on_parts"]
+__all__ = ["local_passes", "train_on_parts", "warn_unless_alike"]
 
 # Of the test whether parts are alike: rows of a label to expect in a part, and the probability that says they are not.
 LEAST_EXPECTED, UNLIKELY = 5, 1e-6
@@ -48,7 +48,7 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) ->
         plan = make_plan(model, facts)
         if plan.constant.any():
             warn_constant(plan.labels, plan.constant)
-        _warn_unless_alike(facts, plan)
+        warn_unless_alike(facts, plan)
         monitor = Monitor(model.callback, int(model.verbose), type(model).__name__)
         limits = Limits(
             tol=float(model.tol),
@@ -68,7 +68,7 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) ->
     _write(model, plan, found, monitor)
 
 
-def _warn_unless_alike(facts: Sequence[BlockFacts], plan: Plan) -> None:
+def warn_unless_alike(facts: Sequence[BlockFacts], plan: Plan) -> None:
     """Warn where label frequencies of the parts differ by more than chance: a chi-square test for every label."""
     rows = np.array([one.n_rows for one in facts], dtype=np.float64)
     place = {name: j for j, name in enumerate(plan.labels.names.tolist())}

@@ -36,9 +36,12 @@ __all__ = [
     "PartAnswer",
     "PartSums",
     "Plan",
+    "aligned_labels",
+    "block_weights",
     "describe_block",
     "make_plan",
     "read_block",
+    "widened",
 ]
 
 
@@ -225,7 +228,7 @@ def describe_block(block: Block, columns: dict[str, Any] | None = None) -> Block
         given = np.asarray(block.sample_weight, dtype=np.float64)
         above = given[given > 0]
         weights = (float(above.min()), float(above.max())) if above.size else (1.0, 1.0)
-    counted = row_weights(labels, _weights(labels, block))
+    counted = row_weights(labels, block_weights(labels, block))
     return BlockFacts(
         name=block.name,
         n_rows=int(X.shape[0]),
@@ -349,11 +352,11 @@ class Part:
 
     def __init__(self, plan: Plan, block: Block, n_jobs: int = 1, *, renumber: bool = True):
         X, labels, _ = read_block(block)
-        labels = _aligned(labels, plan.labels, block.name)
+        labels = aligned_labels(labels, plan.labels, block.name)
         self.features = _occurring(X) if renumber else np.arange(plan.n_features, dtype=np.int32)
-        X = _renumbered(X, self.features) if renumber else _widened(X, plan.n_features)
+        X = _renumbered(X, self.features) if renumber else widened(X, plan.n_features)
         X = X.astype(plan.dtype, copy=False)
-        given = _weights(labels, block)
+        given = block_weights(labels, block)
         costs = CellCosts(plan.C * given.row, plan.positive, plan.negative, given.cells)
         task = plan.task(plan.problem(X, labels, costs, n_jobs))
         self.n_rows = int(X.shape[0])
@@ -475,7 +478,8 @@ def _renumbered(X: Any, features: NDArray[np.int32]) -> Any:
     return sp.csr_matrix((X.data, place[X.indices], X.indptr), shape=(X.shape[0], len(features)))
 
 
-def _widened(X: Any, n_features: int) -> Any:
+def widened(X: Any, n_features: int) -> Any:
+    """Return sparse rows with this many features, those beyond their last one 0."""
     return X if X.shape[1] == n_features else sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], n_features))
 
 
@@ -569,7 +573,7 @@ def _sorted_union(lists: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return names if any(one.dtype == object for one in lists) else np.asarray(ordered)
 
 
-def _aligned(labels: LabelMatrix, common: LabelTotals, name: str) -> LabelMatrix:
+def aligned_labels(labels: LabelMatrix, common: LabelTotals, name: str) -> LabelMatrix:
     """Labels of a part in the columns of all parts."""
     if labels.n_samples == 0:
         return LabelMatrix(
@@ -592,7 +596,7 @@ def _aligned(labels: LabelMatrix, common: LabelTotals, name: str) -> LabelMatrix
     return LabelMatrix(positives, labels.missing, common.names, common.form, common.values)
 
 
-def _weights(labels: LabelMatrix, block: Block) -> CellCosts:
+def block_weights(labels: LabelMatrix, block: Block) -> CellCosts:
     """Return the weights of the rows of a block, or of their cells."""
     every = np.ones(labels.n_labels)
     if labels.n_samples == 0 or block.sample_weight is None:
