@@ -1,5 +1,6 @@
 """Small problems and clusters for the tests of multimargin.dask."""
 
+import os
 from itertools import pairwise
 
 import numpy as np
@@ -31,7 +32,11 @@ def cut(array, *cuts):
 
 def local_cluster(n_workers, **options):
     """A cluster of processes on this machine, as small as they come."""
+    import dask
     import distributed
 
+    # processes of a busy machine take their time
+    os.environ["DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"] = "120s"
+    dask.config.set({"distributed.comm.timeouts.connect": "120s"})
     settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "memory_limit": "2GiB"}
     return distributed.LocalCluster(n_workers=n_workers, **(settings | options))

@@ -198,11 +198,12 @@ def test_an_interrupt_leaves_the_object_as_it_was(problem):
     model = CPath(LinearM3L(random_state=0), Cs=CS, random_state=0).fit(X, Y)
     before = dict(vars(model))
     model.estimator = Interrupted()
+    running = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert vars(model).keys() == before.keys()
     assert before["C_"] == model.C_
-    assert threading.active_count() < 10
+    assert threading.active_count() <= running
 
 
 @pytest.mark.parametrize(

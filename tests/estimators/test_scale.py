@@ -64,8 +64,8 @@ def test_what_is_stated_is_true_for_every_C(C, prior):
 @pytest.mark.parametrize("features", [5, 150])
 def test_an_intercept_takes_about_as_many_passes_as_a_column_of_ones(scale, prior, features):
     X, Y = problem(scale, features=features)
-    own = LinearM3L(prior=prior, random_state=0).fit(X, Y)
-    column = LinearM3L(prior=prior, fit_intercept=False, random_state=0).fit(np.column_stack([X, np.ones(120)]), Y)
+    own = LinearM3L(1.0, prior=prior, random_state=0).fit(X, Y)
+    column = LinearM3L(1.0, prior=prior, fit_intercept=False, random_state=0).fit(np.column_stack([X, np.ones(120)]), Y)
     assert own.certificate_.dual <= column.certificate_.primal
     assert column.certificate_.dual <= own.certificate_.primal
     assert own.n_iter_ <= 4 * column.n_iter_

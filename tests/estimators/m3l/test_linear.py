@@ -409,7 +409,7 @@ def test_a_prior_on_few_rows_of_uneven_features_needs_no_newton_finish(rng, monk
     Y = (X @ (rng.normal(size=(60, 6)) / X.std(axis=0)[:, None]) + 4 * rng.normal(size=(80, 6)) > 4).astype(int)
     X = X.astype(dtype)
     prior = priors.from_labels(Y)
-    ascent = LinearM3L(prior=prior, warm_start=True, random_state=0).fit(X, Y)
+    ascent = LinearM3L(1.0, prior=prior, warm_start=True, random_state=0).fit(X, Y)
     assert ascent.certificate_.converged
     assert not ascent._last.state["newton"]
     passes = ascent.n_iter_

@@ -41,9 +41,9 @@ def bounds(model, X, Y):
     Xb = np.column_stack([X.toarray() if sp.issparse(X) else X, np.ones(X.shape[0])]).astype(float)
     Z = np.column_stack([model.coef_, model.intercept_]).astype(float)
     hinge = np.maximum(0.0, 1.0 - y * (Xb @ Z.T)).sum()
-    beta = y * np.clip(y * model._last.state["beta"].astype(float), 0.0, model.C)
+    beta = y * np.clip(y * model._last.state["beta"].astype(float), 0.0, model.C_)
     V = Xb.T @ beta
-    primal = 0.5 * np.sum(Z * (np.linalg.pinv(R, rcond=1e-10, hermitian=True) @ Z)) + model.C * hinge
+    primal = 0.5 * np.sum(Z * (np.linalg.pinv(R, rcond=1e-10, hermitian=True) @ Z)) + model.C_ * hinge
     return primal, np.sum(y * beta) - 0.5 * np.sum(V * (V @ R))
 
 
@@ -100,7 +100,7 @@ def test_what_is_certified_are_the_rows_in_double(prior, sparse):
 def test_what_single_precision_cannot_reach_is_found_in_double(prior, tol):
     # Far from the origin scores are small differences of large numbers: single precision has lost them.
     X, Y = make_problem(rows=60, features=3)
-    model = LinearM3L(prior=a_prior(prior, 5), tol=tol, max_iter=200_000, warm_start=True, random_state=0).fit(
+    model = LinearM3L(1.0, prior=a_prior(prior, 5), tol=tol, max_iter=200_000, warm_start=True, random_state=0).fit(
         X + 3000, Y
     )
     assert model.certificate_.converged

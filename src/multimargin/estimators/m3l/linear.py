@@ -31,13 +31,14 @@ from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.native_scores import dense_weights
 from multimargin.fitted_rules import Rule, array_of, exactly
 from multimargin.labels import LabelMatrix
+from multimargin.priors import LowRankPrior
 
 __all__ = ["LinearM3L"]
 
 NEWTON_PATIENCE: float | None = None
 """Passes before a Newton finish takes over; None: by the size of the problem (core/m3l/linear_fit.hpp)."""
 
-LEAST_TOL_SINGLE = 1e-6
+LEAST_TOL_SINGLE = 1e-5
 """Relative gap that work in single precision mostly reaches; below it float64 rows are solved in double at once."""
 
 
@@ -97,10 +98,10 @@ class LinearM3L(M3L, LinearModel):
 
     The solver works in single precision, on float64 rows, too, which are read as they are; the certificate is computed
     in double from the rows as they are. Where rounding keeps it above ``tol``, training goes on in double precision,
-    with a copy of float32 rows; numbers beyond the range of single precision, and float64 rows with a ``tol`` below
-    1e-6, are solved in double from the start. The weights are float64 if the rows are, or if double was needed; scores
-    have the precision of the weights. Prediction takes a copy of the weights, and the same
-    bits come out for any ``n_jobs`` and any division of the rows.
+    with a copy of float32 rows. Numbers beyond the range of single precision, and float64 rows with a ``tol`` below
+    1e-5 or a prior of low rank without a diagonal, are solved in double from the start. The weights are float64 if the
+    rows are, or if double was needed; scores have the precision of the weights. Prediction takes a copy of the weights,
+    and the same bits come out for any ``n_jobs`` and any division of the rows.
 
     A block of labels within ``memory_limit`` is trained to the bits of a fit of these labels alone, and each ends at a
     gap of ``tol`` of its own: the sums of their bounds are within ``tol``, too.
@@ -213,7 +214,8 @@ class LinearM3L(M3L, LinearModel):
 
     def _solve_labels(self, task: M3LTask, last: WarmStart | None, monitor: Monitor) -> Found:
         problem = task.problem
-        single = self._in_single(task)
+        imprecise_at = 0.0 if last is None else last.state.get("imprecise_at", 0.0)
+        single = self._in_single(task) and (problem.dtype == np.float32 or self.tol > imprecise_at)
         dtype = np.float32 if single else np.float64
         found = _core.fit_linear_m3l(
             linear_problem(task, self._constant_feature()),
@@ -227,7 +229,7 @@ class LinearM3L(M3L, LinearModel):
         )
         passes = found.result.passes
         if found.result.status == Status.imprecise and single and passes < self.max_iter:
-            task = replace(task, problem=problem.in_double())
+            task, imprecise_at = replace(task, problem=problem.in_double()), float(self.tol)
             assert found.beta is not None
             found = _core.fit_linear_m3l(
                 linear_problem(task, self._constant_feature()),
@@ -239,7 +241,8 @@ class LinearM3L(M3L, LinearModel):
                 patience=NEWTON_PATIENCE,
                 single=False,
             )
-        result, state = found.result, {"beta": found.beta, "newton": found.newton}
+        result = found.result
+        state = {"beta": found.beta, "newton": found.newton, "imprecise_at": imprecise_at}
         weights = found.weights.astype(task.problem.dtype, copy=False)
         return Found(weights, result.primal, result.dual, result.passes, result.status, state)
 
@@ -276,6 +279,8 @@ class LinearM3L(M3L, LinearModel):
         problem, (smallest, largest) = task.problem, task.margins.extent()
         if problem.dtype == np.float32:
             return True
+        if isinstance(problem.prior, LowRankPrior) and not np.any(problem.prior.diagonal):
+            return False  # weights in the range of such a prior, as exactly as the rows deserve
         margins = SMALLEST_SINGLE <= smallest <= largest <= LARGEST_SINGLE
         return self.tol >= LEAST_TOL_SINGLE and margins and suits_single(problem.X, *problem.costs.extent())
 

@@ -313,6 +313,7 @@ class SubmodularClassifier(MultilabelClassifier):
         """Return the estimator at weights of a solver, for callbacks."""
         problem = task.problem
         fitted = {
+            "C_": problem.C,
             "coef_": coef,
             "intercept_": intercept,
             "pairs_": task.pairs,
