@@ -24,15 +24,25 @@ PARAMETERS = {"random_state": 0, "tol": 3e-3, "C": 0.3}
 
 
 @pytest.fixture(scope="module")
-def three_workers():
-    with local_cluster(3) as cluster:
-        yield cluster
+def clusters():
+    """Three workers; a list, for a cluster that has not recovered from a test is replaced."""
+    running = [local_cluster(3)]
+    yield running
+    running.pop().close()
 
 
 @pytest.fixture
-def client(three_workers):
-    with distributed.Client(three_workers) as client:
+def client(clusters):
+    client = distributed.Client(clusters[0])
+    try:
+        client.wait_for_workers(3, timeout=20)
+    except TimeoutError:  # the name of a worker that was killed can still be taken when it comes back: it then gives up
+        client.close()
+        clusters.pop().close()
+        clusters.append(local_cluster(3))
+        client = distributed.Client(clusters[0])
         client.wait_for_workers(3, timeout=120)
+    with client:
         yield client
 
 
