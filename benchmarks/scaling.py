@@ -49,12 +49,12 @@ MODELS: dict[str, Callable[..., Any]] = {
     "OutputKernel": OutputKernelClassifier,
 }
 PATIENCE = 4.0
-"""Seconds of a fit after which no larger size is tried."""
+"""Seconds of a fit after which no larger size is tried; after twice as many a fit is stopped."""
 
 
 def fit_seconds(make: Callable[..., Any], size: dict[str, int], threads: int, repeats: int) -> float:
     X, Y = make_data(size["rows"], size["labels"], size["features"])
-    model = make(C=1.0, tol=1e-2, n_jobs=threads, random_state=0)
+    model = make(C=1.0, tol=1e-2, n_jobs=threads, time_limit=2 * PATIENCE, random_state=0)
     return min(clock(partial(model.fit, X, Y))[0] for _ in range(repeats))
 
 
@@ -81,10 +81,11 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             points = [(row["value"], row["seconds"]) for row in rows if (row["model"], row["axis"]) == (name, axis)]
             values, spent = np.array(points).T
             if axis == "threads":
-                line[f"gain of {values[-1]:.0f} threads"] = spent[0] / spent[-1]
+                line["gain of all threads"] = f"{spent[0] / spent[-1]:.2f} ({values[-1]:.0f})"
             else:
-                line[f"s at {values[-1]:.0f} {axis}"] = spent[-1]
-                line[f"exponent of {axis}"] = float(np.polyfit(np.log(values), np.log(spent), 1)[0])
+                line[f"s (most {axis})"] = f"{spent[-1]:.2g} ({values[-1]:.0f})"
+                slope = np.polyfit(np.log(values), np.log(spent), 1)[0] if len(values) > 1 else None
+                line[f"exponent of {axis}"] = "" if slope is None else f"{slope:.2f}"
         lines.append(line)
     return lines
 
