@@ -12,7 +12,7 @@ there in a process of its own within a memory limit; it prints passes, seconds a
 Generating 10 million rows takes a while and 7 GB; training takes as much again for its copy, and 4 GB for the dual
 variables. The folder is kept: with the same number of rows it is not generated again.
 
-    python benchmarks/scale_out.py files --rows 1000000 --folder /tmp/parts --limit 4
+    python benchmarks/scale_out.py files --rows 1000000 --folder parts --limit 4
 
 ``cluster`` trains a set on a LocalCluster of two worker processes, by label blocks and by row parts, and prints wall
 seconds beside those of one process, rounds beside those of parts in one process (and of the simulation), and bytes
