@@ -40,6 +40,9 @@ class DenseRows {
     MULTIMARGIN_INLINE DenseRow<T> row(Index i) const {
         return {{values_ + i * cols_, static_cast<std::size_t>(cols_)}};
     }
+    // As below.
+    MULTIMARGIN_INLINE void prefetch_place(Index) const {}
+    MULTIMARGIN_INLINE void prefetch(Index i) const { prefetch_bytes(values_ + i * cols_, cols_ * Index{sizeof(T)}); }
 
   private:
     const T* values_;

@@ -126,18 +126,22 @@ class LinearBlock {
     MULTIMARGIN_SIMD void visit(Index i) {
         const auto row = x_.row(i);
         in_register_groups(chunks_, [&]<int M>(int) __attribute__((always_inline)) {
-            const Chunk<double> zero{};
-            Chunk<double> scores[M], steps[M], moved{};
-            gather_chunks<M, true, double>(row, Z_.data(), M, x_.cols(), 1.0, nullptr, scores);
-            for (int k = 0; k < M; ++k) {
-                const Chunk<double> bound = sign_[k] * cost_[k];
-                steps[k] = lane_min(lane_max(bound, zero), lane_max(lane_min(bound, zero), beta_[k]));
-                hinge_[k] += cost_[k] * lane_max(zero, sign_[k] * (target_[k] - scores[k]));
-                linear_[k] += target_[k] * steps[k];
-                moved = steps[k] != 0 ? steps[k] : moved;
-            }
-            if (any(moved != 0)) scatter_chunks<M, true, double>(row, V_.data(), M, x_.cols(), bias_, nullptr, steps);
+            if constexpr (M <= most_chunks) visit_chunks<M>(row);
         });
+    }
+    template <int M, class Row>
+    MULTIMARGIN_INLINE void visit_chunks(const Row& row) {
+        const Chunk<double> zero{};
+        Chunk<double> scores[M], steps[M], moved{};
+        gather_chunks<M, true, double>(row, Z_.data(), M, x_.cols(), 1.0, nullptr, scores);
+        for (int k = 0; k < M; ++k) {
+            const Chunk<double> bound = sign_[k] * cost_[k];
+            steps[k] = lane_min(lane_max(bound, zero), lane_max(lane_min(bound, zero), beta_[k]));
+            hinge_[k] += cost_[k] * lane_max(zero, sign_[k] * (target_[k] - scores[k]));
+            linear_[k] += target_[k] * steps[k];
+            moved = steps[k] != 0 ? steps[k] : moved;
+        }
+        if (any(moved != 0)) scatter_chunks<M, true, double>(row, V_.data(), M, x_.cols(), bias_, nullptr, steps);
     }
     MULTIMARGIN_SIMD void square_panels() {
         const double share = bias_ == 0 ? 1.0 : 1 / bias_;

@@ -190,7 +190,7 @@ class LinearFit {
             SeparableEngine<X> engine(p_.x, alone ? *alone : cells_, static_cast<T>(p_.bias), limits.threads);
             const auto weigh = [&](T* weights) {
                 if (engine.state_is_aside()) return;  // they are the weights already
-                engine.copy_weights(weights);
+                engine.copy_weights(weights, control_);
                 scale_constant(weights, p_.bias);
                 engine.set_aside_state();
             };

@@ -141,8 +141,11 @@ class SeparableBlock {
                                   bool shrink) {
         Chunk<T> gap{};
         if constexpr (is_dense<X>) {
-            for (std::size_t q = first; q < last; q += quad)
+            for (std::size_t q = first; q < last; q += quad) {
+                for (std::size_t r = q; r < q + quad; ++r)
+                    ahead_.prefetch(order, r, active_.data(), beta_.data(), chunks_);
                 visit_dense(order.data() + q, static_cast<int>(std::min<std::size_t>(quad, last - q)), shrink, gap);
+            }
         } else {
             switch (chunks_) {
                 case 1:
@@ -477,8 +480,8 @@ class SeparableEngine {
     void forget_centre() {
         for (auto& block : blocks_) block.forget_centre();
     }
-    void copy_weights(T* weights) const {
-        for (const auto& block : blocks_) block.copy_weights(weights);
+    void copy_weights(T* weights, Control& control) {
+        for_blocks(control, [&](std::size_t b, bool) { blocks_[b].copy_weights(weights); });
     }
     void set_aside_state() {
         for (auto& block : blocks_) block.set_aside_state();

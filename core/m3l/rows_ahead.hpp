@@ -1,8 +1,8 @@
 #pragma once
-// Asking for memory ahead of its use. Coordinate ascent visits sparse rows at random and does little with each, so
-// without this it mostly waits: for where a row begins, for its entries, its dual variables and its labels. Dense rows
-// gained nothing, nor did asking for the state of a row's features (3 % on RCV1; a loss of a quarter where the state
-// has many labels, which the processor fetches by itself), except under a dense prior: see linear_coupled.hpp.
+// Asking for memory ahead of its use. Coordinate ascent visits rows at random and does little with each, so without this
+// it mostly waits: for where a sparse row begins, for its entries, its dual variables and its labels. Asking for the
+// state of a row's features gained nothing (3 % on RCV1; a loss of a quarter where the state has many labels, which the
+// processor fetches by itself), except under a dense prior: see linear_coupled.hpp.
 
 #include <span>
 #include <vector>
