@@ -15,6 +15,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -29,7 +30,13 @@ from multimargin.estimators.cost_scale import C_CONSTRAINTS, cost_of_error, show
 from multimargin.estimators.inherited_texts import with_inherited_texts
 from multimargin.estimators.label_rates import DECIDED_ELSEWHERE, LabelRates, label_rates
 from multimargin.estimators.monitor import History, Monitor, Progress
-from multimargin.estimators.native_scores import NativeScores, linear_scorer
+from multimargin.estimators.native_scores import (
+    NativeScores,
+    features_in_use,
+    linear_scorer,
+    only_features,
+    scored_rows,
+)
 from multimargin.estimators.predictor import MultilabelPredictor, largest_entry
 from multimargin.estimators.problem import Problem, native_cells
 from multimargin.estimators.threads import threads
@@ -450,6 +457,12 @@ class LinearModel(NativeScores, MultilabelClassifier):
 
     def _scorer(self) -> _core.Scorer:
         return linear_scorer(self.coef_, self.intercept_)
+
+    def _scorer_of(self, X: Any) -> tuple[_core.Scorer, _core.ScoredRows]:
+        used = None if sp.issparse(self.coef_) else features_in_use(X)
+        if used is None:
+            return super()._scorer_of(X)
+        return linear_scorer(self.coef_[:, used], self.intercept_), scored_rows(only_features(X, used))
 
     def _set_constant(self, fitted: dict[str, Any], constant: NDArray[np.bool_], value: NDArray[np.float64]) -> None:
         if isinstance(fitted["coef_"], np.ndarray):  # sparse weights of labels left out of training are 0

@@ -89,7 +89,10 @@ class Pruning:
 
 @dataclass(frozen=True)
 class Found:
-    """What the native solver found for some labels: weights of shape (n_labels, n_features + 1), intercepts last."""
+    """What the native solver found for some labels: weights of shape (n_labels, n_features + 1), intercepts last.
+
+    They have the precision the solver worked in, which may be less than that of the rows.
+    """
 
     weights: NDArray[Any]
     primal: float
@@ -113,7 +116,8 @@ def solve_in_blocks(
     problem = task.problem
     n_labels, n_features = problem.labels.n_labels, problem.X.shape[1]
     untrained = np.zeros(n_labels) if limit is None else _objective_of_zero(task)
-    kept: _Dense | _Pruned = _Dense(n_labels, n_features) if prune is None else _Pruned(n_labels, n_features, prune)
+    shape, dtype = (n_labels, n_features), problem.dtype
+    kept: _Dense | _Pruned = _Dense(shape, dtype) if prune is None else _Pruned(shape, dtype, prune)
     primal = before = dual = 0.0
     passes, first, status, found = 0, 0, Status.converged, None
     while first < n_labels:
@@ -305,8 +309,8 @@ class _BlockMonitor(Monitor):
 class _Dense:
     """Weights of all labels, as they are."""
 
-    def __init__(self, n_labels: int, n_features: int) -> None:
-        self._shape = (n_labels, n_features)
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self._shape, self._dtype = shape, dtype
         self._coef: NDArray[Any] | None = None
         self._intercept = np.empty(0)
 
@@ -317,14 +321,14 @@ class _Dense:
 
     def take(self, block: slice, weights: NDArray[Any]) -> bool:
         """Keep the weights of a block; False: as they are."""
-        if self._coef is None or self._coef.dtype != np.result_type(self._coef, weights):
-            coef, intercept = np.zeros(self._shape, weights.dtype), np.zeros(self._shape[0], weights.dtype)
+        dtype = np.result_type(self._dtype, weights)
+        if self._coef is None or self._coef.dtype != dtype:
+            done, rest = slice(0, block.start), slice(block.stop, None)
+            coef, intercept = np.empty(self._shape, dtype), np.zeros(self._shape[0], dtype)
             if self._coef is not None:
-                coef[: block.start], intercept[: block.start] = (
-                    self._coef[: block.start],
-                    self._intercept[: block.start],
-                )
-            self._coef, self._intercept = coef, intercept
+                coef[done], intercept[done] = self._coef[done], self._intercept[done]
+            coef[rest] = 0
+            self._coef, self._intercept, self._dtype = coef, intercept, dtype
         self._coef[block], self._intercept[block] = weights[:, :-1], weights[:, -1]
         return False
 
@@ -336,11 +340,11 @@ class _Dense:
 class _Pruned:
     """Weights of all labels in CSR, without those that are smaller than a threshold."""
 
-    def __init__(self, n_labels: int, n_features: int, threshold: float) -> None:
-        self._shape, self._threshold = (n_labels, n_features), threshold
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], threshold: float) -> None:
+        self._shape, self._dtype, self._threshold = shape, dtype, np.float64(threshold)
         self._data: list[NDArray[Any]] = []
         self._indices: list[NDArray[np.int32]] = []
-        self._counts = np.zeros(n_labels, dtype=np.int64)
+        self._counts = np.zeros(shape[0], dtype=np.int64)
         self._intercepts: list[NDArray[Any]] = []
 
     @property
@@ -350,7 +354,7 @@ class _Pruned:
 
     def take(self, block: slice, weights: NDArray[Any]) -> bool:
         """Set small weights to 0, in place, and keep the others; return whether there were small ones."""
-        pruned = False
+        pruned, dtype = False, np.result_type(self._dtype, weights)
         step = max(1, CELLS_AT_ONCE // max(1, self._shape[1]))
         for first in range(0, len(weights), step):
             part = weights[first : first + step, :-1]
@@ -362,8 +366,8 @@ class _Pruned:
             at = block.start + first
             self._counts[at : at + len(part)] = keep.sum(axis=1)
             self._indices.append(np.nonzero(keep)[1].astype(np.int32))
-            self._data.append(part[keep])
-        self._intercepts.append(weights[:, -1].copy())
+            self._data.append(part[keep].astype(dtype, copy=False))
+        self._intercepts.append(weights[:, -1].astype(dtype))
         return pruned
 
     def attributes(self) -> dict[str, Any]:

@@ -243,8 +243,7 @@ class LinearM3L(M3L, LinearModel):
             )
         result = found.result
         state = {"beta": found.beta, "newton": found.newton, "imprecise_at": imprecise_at}
-        weights = found.weights.astype(task.problem.dtype, copy=False)
-        return Found(weights, result.primal, result.dual, result.passes, result.status, state)
+        return Found(found.weights, result.primal, result.dual, result.passes, result.status, state)
 
     def _bounds(self, problem: Problem) -> Bounds:
         state = self._kept_state(problem)
