@@ -55,8 +55,8 @@ def rounds(options):
     from linear_m3l import load
 
     from multimargin import LinearM3L
+    from multimargin.estimators.m3l.blocks import Block
     from multimargin.estimators.m3l.parted import train_on_parts
-    from multimargin.estimators.m3l.parts import Block
     from multimargin.fleets import LocalFleet
 
     rows = []

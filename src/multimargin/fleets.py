@@ -23,9 +23,11 @@ from multimargin._memory import parse_bytes, shown_bytes
 from multimargin.datasets.formats.source import allowed_bytes
 from multimargin.datasets.part_files import PartFiles
 from multimargin.errors import InputError
+from multimargin.estimators.m3l.blocks import Block, BlockFacts, describe_block, read_block
 from multimargin.estimators.m3l.linear import LinearM3L
 from multimargin.estimators.m3l.parted import train_on_parts
-from multimargin.estimators.m3l.parts import Block, BlockFacts, Part, Plan, describe_block, read_block
+from multimargin.estimators.m3l.parts import Part
+from multimargin.estimators.m3l.plans import Plan
 from multimargin.estimators.m3l.rounds import FleetSums, RoundAnswer, RoundOrder, RoundTotals
 from multimargin.estimators.threads import threads
 from multimargin.labels import LabelMatrix, read_labels

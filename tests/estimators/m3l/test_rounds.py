@@ -11,8 +11,10 @@ from every_prior import PRIORS, as_matrix, make_priors
 
 from multimargin import LinearM3L
 from multimargin.errors import InputError
+from multimargin.estimators.m3l.blocks import Block, describe_block
 from multimargin.estimators.m3l.parted import train_on_parts
-from multimargin.estimators.m3l.parts import Block, Part, describe_block, make_plan
+from multimargin.estimators.m3l.parts import Part
+from multimargin.estimators.m3l.plans import make_plan
 from multimargin.estimators.m3l.rounds import HeldBackRounds, Limits
 from multimargin.estimators.monitor import Monitor
 from multimargin.fleets import LocalFleet

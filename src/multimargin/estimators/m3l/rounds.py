@@ -42,7 +42,9 @@ from numpy.typing import NDArray
 from multimargin._core import Status
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.m3l.base import Prior
-from multimargin.estimators.m3l.parts import BlockFacts, PartAnswer, PartSums, Plan
+from multimargin.estimators.m3l.blocks import BlockFacts
+from multimargin.estimators.m3l.parts import PartAnswer, PartSums
+from multimargin.estimators.m3l.plans import Plan
 from multimargin.estimators.monitor import Monitor
 from multimargin.priors import LowRankPrior
 from multimargin.priors._forms import PriorForms
