@@ -32,7 +32,7 @@ from multimargin.estimators.m3l.rounds import FleetSums, RoundAnswer, RoundOrder
 from multimargin.estimators.threads import threads
 from multimargin.labels import LabelMatrix, read_labels
 
-__all__ = ["LocalFleet", "StreamedFleet", "file_source", "fit_parts"]
+__all__ = ["LocalFleet", "StreamedFleet", "file_source", "fit_parts", "part_sources"]
 
 Array = NDArray[np.float64]
 Source = Block | Callable[[], Block]
@@ -87,7 +87,7 @@ def fit_parts(
     >>> model.certificate_.converged, model.coef_.shape
     (True, (2, 4))
     """
-    sources = _sources(parts)
+    sources = part_sources(parts)
     limit = allowed_bytes(model._memory() if memory_limit is None else parse_bytes(memory_limit))
     train_on_parts(model, StreamedFleet(sources, threads(model.n_jobs), limit, scratch), local_passes)
     return model
@@ -288,7 +288,8 @@ def _read(source: Source) -> Block:
     return source if isinstance(source, Block) else source()
 
 
-def _sources(parts: PartFiles | Sequence[Any]) -> list[Source]:
+def part_sources(parts: PartFiles | Sequence[Any]) -> list[Callable[[], Block]]:
+    """Return what reads each of the parts that :func:`fit_parts` takes."""
     if isinstance(parts, PartFiles):
         return [file_source(parts, k) for k in range(len(parts))]
     if hasattr(parts, "shape") or not isinstance(parts, Sequence) or not len(parts):
@@ -300,7 +301,7 @@ def _sources(parts: PartFiles | Sequence[Any]) -> list[Source]:
     return [_given_source(part, k) for k, part in enumerate(parts)]
 
 
-def file_source(files: PartFiles, k: int) -> Source:
+def file_source(files: PartFiles, k: int) -> Callable[[], Block]:
     """Return what reads file k as a block."""
 
     def read() -> Block:
@@ -316,7 +317,7 @@ def file_source(files: PartFiles, k: int) -> Source:
     return read
 
 
-def _given_source(part: Any, k: int) -> Source:
+def _given_source(part: Any, k: int) -> Callable[[], Block]:
     def block() -> Block:
         given = part() if callable(part) else part
         if isinstance(given, Block):

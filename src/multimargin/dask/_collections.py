@@ -166,6 +166,4 @@ def _files(files: PartFiles, y: Any, sample_weight: Any) -> list[RemoteBlock]:
 
 
 def _of_file(files: PartFiles, k: int) -> Block:
-    source = file_source(files, k)
-    assert callable(source)
-    return source()
+    return file_source(files, k)()
