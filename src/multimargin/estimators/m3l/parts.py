@@ -32,6 +32,8 @@ class PartAnswer:
         Losses at the state given, sum of y m beta before the visit, and by how much it grew.
     complete : bool
         False where the time limit came first.
+    local_gap : float
+        Sum over the cells of c max(0, t) - b t, t the gradient of the dual before the first step in a cell.
     """
 
     change: NDArray[Any]
@@ -40,6 +42,7 @@ class PartAnswer:
     linear: NDArray[np.float64]
     change_linear: NDArray[np.float64]
     complete: bool
+    local_gap: float
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,10 @@ class Part:
     def advance(
         self, state: NDArray[Any], scale: NDArray[np.float64], *, passes: int, seed: int, time_limit: float = np.inf
     ) -> PartAnswer:
-        """As :meth:`visit`, with a change that stands: for parts that are visited one after the other."""
+        """As :meth:`visit`, with a change that stands, and losses of 0 in place of those at the state given.
+
+        For parts that are visited one after the other.
+        """
         return self._visit(state, scale, False, passes, seed, time_limit)
 
     def _visit(
@@ -153,11 +159,13 @@ class Part:
             np.ascontiguousarray(scale, dtype=np.float64),
             passes=passes,
             seed=seed,
+            evaluate=revocable,
             revocable=revocable,
             time_limit=time_limit,
         )
-        hinge = np.asarray(found.hinge)
-        return PartAnswer(found.change, found.own, hinge, found.linear, found.change_linear, found.complete)
+        hinge = np.zeros_like(found.linear) if found.hinge is None else np.asarray(found.hinge)
+        sums = hinge, found.linear, found.change_linear
+        return PartAnswer(found.change, found.own, *sums, found.complete, found.local_gap)
 
     def sum(self, committed: int, theta: NDArray[np.float64] | None, weights: NDArray[np.float64]) -> PartSums:
         """Sum afresh, in double precision, after settling. A part that missed a round begins again at zero.
