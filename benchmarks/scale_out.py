@@ -55,8 +55,8 @@ def rounds(options):
     from linear_m3l import load
 
     from multimargin import LinearM3L
+    from multimargin.estimators.m3l.blocks import Block
     from multimargin.estimators.m3l.parted import train_on_parts
-    from multimargin.estimators.m3l.parts import Block
     from multimargin.fleets import LocalFleet
 
     rows = []
@@ -106,13 +106,20 @@ def write_parts(folder, n_rows):
         print(f"{path.name}: {X.shape[0]} rows", file=sys.stderr, flush=True)
 
 
+def traffic(kind):
+    """Bytes that this process has moved from or to the disk: ``read_bytes``, ``write_bytes``."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(kind)))
+
+
 def train(options):
     """Train from the folder in this process and print what it took."""
     from multimargin import LinearM3L, datasets, fit_parts
 
     files = datasets.PartFiles(options.folder, f"*-of-{options.rows}.npz")
     before, cpu, wall = memory("VmRSS"), time.process_time(), time.perf_counter()
-    model = LinearM3L(C=options.C, n_jobs=options.jobs, random_state=0, verbose=1, tol=options.tol)
+    settings = {"C": options.C, "tol": options.tol, "n_jobs": options.jobs, "time_limit": options.seconds}
+    model = LinearM3L(**settings, random_state=0, verbose=1, max_iter=options.most)
     fit_parts(
         model, files, memory_limit=int(options.limit * 2**30), scratch=options.folder, local_passes=options.passes
     )
@@ -128,8 +135,10 @@ def train(options):
                 "seconds": time.perf_counter() - wall,
                 "CPU seconds": time.process_time() - cpu,
                 "files MB": sum(path.stat().st_size for path in files.paths) / 1e6,
+                "MB from disk": traffic("read_bytes") / 1e6,
+                "MB to disk": traffic("write_bytes") / 1e6,
                 "peak MB": memory("VmHWM") / 1e6,
-                "peak MB before training": before / 1e6,
+                "MB before training": before / 1e6,
             }
         )
     )
@@ -240,6 +249,7 @@ def main():
     parser.add_argument("--folder", type=Path, default=Path("parts"))
     parser.add_argument("--limit", type=float, default=4.0, help="GiB")
     parser.add_argument("--passes", type=int, help="over a part each time it is in memory")
+    parser.add_argument("--seconds", type=float, help="time limit of training from files, after reading them once")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     {"rounds": rounds, "files": files, "train": train, "cluster": cluster, "model": model}[options.what](options)

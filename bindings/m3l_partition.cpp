@@ -51,6 +51,7 @@ using Part = std::unique_ptr<Partition<X>>;
 struct PythonVisit {
     Array change, own, linear, change_linear;
     std::optional<Array> hinge;
+    double local_gap;
     bool complete;
 };
 
@@ -131,6 +132,7 @@ PythonVisit visit(M3LPartition& self, nb::object state, Vector<double> scale, in
                         moved_array(std::move(found.linear), {groups}),
                         moved_array(std::move(found.change_linear), {groups}),
                         std::nullopt,
+                        found.local_gap,
                         found.complete};
         if (evaluate) out.hinge = moved_array(std::move(found.hinge), {groups});
         return out;
@@ -188,6 +190,8 @@ void bind_m3l_partition(nb::module_& m) {
         .def_ro("hinge", &PythonVisit::hinge, nb::rv_policy::automatic, "losses at the state given; None unless asked")
         .def_ro("linear", &PythonVisit::linear, nb::rv_policy::automatic, "sum of y m beta before the visit")
         .def_ro("change_linear", &PythonVisit::change_linear, nb::rv_policy::automatic, "by which it grew")
+        .def_ro("local_gap", &PythonVisit::local_gap,
+                "sum of c max(t, 0) - b t over all cells, each before its own step in the first pass")
         .def_ro("complete", &PythonVisit::complete, "False where the time limit came first");
     nb::class_<PythonSums>(m, "M3LSums", "Sums over the rows of a part, in double precision.")
         .def_ro("V", &PythonSums::V, nb::rv_policy::automatic, "X' beta, (features + 1) x labels")

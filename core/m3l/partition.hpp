@@ -89,7 +89,8 @@ struct PartVisit {
     std::vector<T> change;    // U, (cols + 1) x width
     std::vector<double> own;  // |U_j|^2
     std::vector<double> hinge, linear, change_linear;
-    bool complete = true;  // whether all rows were visited
+    double local_gap = 0.0;  // of the first pass: sum c max(t, 0) - b t over all cells, each before its own step
+    bool complete = true;    // whether all rows were visited
 };
 
 struct PartSums {
@@ -166,7 +167,8 @@ class Partition {
         std::iota(order_.begin(), order_.end(), 0);
         for (int pass = 0; pass < passes && !control.stopped(); ++pass) {
             rng.shuffle(std::span(order_));
-            ascent_->pass(order_, control);
+            const double gap = ascent_->pass(order_, control);
+            if (pass == 0) found.local_gap = gap;
         }
         found.complete = !control.stopped();
         const BetaSums after = ascent_->sums(control);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -32,7 +33,8 @@ class PartAscent {
     virtual void open(const T* state, const std::vector<T>& factors, const ProximalShares<T>& shares) = 0;
     // sum c max(0, m - y z) by group, at the state as opened.
     virtual std::vector<double> hinges(Control& control) = 0;
-    virtual void pass(std::span<const std::int32_t> order, Control& control) = 0;
+    // Returns the local gaps, sum c max(t, 0) - b t over all cells, each before its own step.
+    virtual double pass(std::span<const std::int32_t> order, Control& control) = 0;
     virtual void read_change(const T* state, const std::vector<T>& factors, T* change) const = 0;
     virtual BetaSums sums(Control& control) = 0;
     // beta: rows x labels. load() moves it into its box; settle() makes it before + theta (now - before).
@@ -171,8 +173,13 @@ class SeparablePart final : public PartAscent<typename X::value_type> {
         for_blocks(control, [&](auto& block, bool on_caller) { block.add_hinges(totals, control, on_caller); });
         return totals;
     }
-    void pass(std::span<const std::int32_t> order, Control& control) override {
-        for_blocks(control, [&](auto& block, bool on_caller) { block.pass(order, false, control, on_caller); });
+    double pass(std::span<const std::int32_t> order, Control& control) override {
+        std::vector<double> gaps(blocks_.size());
+        parallel_for(static_cast<int>(blocks_.size()), threads_, control, [&](int b, bool on_caller) {
+            const auto at = static_cast<std::size_t>(b);
+            gaps[at] = blocks_[at].pass(order, false, control, on_caller);
+        });
+        return std::accumulate(gaps.begin(), gaps.end(), 0.0);
     }
     void read_change(const T* state, const std::vector<T>& factors, T* change) const override {
         for (const auto& block : blocks_) block.read_change(state, factors, change);
@@ -258,9 +265,9 @@ class PartEngine : public CoupledEngine<X, Prior> {
         for (const auto& s : sums) total += s.hinge;
         return total;
     }
-    void pass_without_centre(std::span<const std::int32_t> order, Control& control) {
+    double pass_without_centre(std::span<const std::int32_t> order, Control& control) {
         typename Base::Workspace w(*this);
-        this->sweep(order, false, w, control);
+        return this->sweep(order, false, w, control);
     }
     MULTIMARGIN_SIMD void add_betas(double* linear, double* total) {
         for (Index i = 0; i < this->x_.rows(); ++i) row(i).add_to(linear, total);
@@ -300,8 +307,8 @@ class CoupledPart final : public PartAscent<typename X::value_type> {
         engine_.open(state, factors, squares_, shares);
     }
     std::vector<double> hinges(Control& control) override { return {engine_.hinge(control)}; }
-    void pass(std::span<const std::int32_t> order, Control& control) override {
-        engine_.pass_without_centre(order, control);
+    double pass(std::span<const std::int32_t> order, Control& control) override {
+        return engine_.pass_without_centre(order, control);
     }
     void read_change(const T* state, const std::vector<T>& factors, T* change) const override {
         engine_.read_change(state, factors, change);

@@ -302,6 +302,12 @@ class M3LVisit:
         """by which it grew"""
 
     @property
+    def local_gap(self) -> float:
+        """
+        sum of c max(t, 0) - b t over all cells, each before its own step in the first pass
+        """
+
+    @property
     def complete(self) -> bool:
         """False where the time limit came first"""
 

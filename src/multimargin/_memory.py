@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from multimargin.errors import InputError
 
-__all__ = ["parse_bytes", "shown_bytes"]
+__all__ = ["parse_bytes", "resident_bytes", "shown_bytes"]
 
 UNITS = {"": 1, "b": 1} | {
     f"{letter}{kind}": base**power
@@ -59,3 +61,11 @@ def shown_bytes(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1024
     return f"{count:.3g} TiB"
+
+
+def resident_bytes() -> int:
+    """Return how much memory this process holds now; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return 0

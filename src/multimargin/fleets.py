@@ -19,18 +19,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from multimargin._memory import parse_bytes, shown_bytes
+from multimargin._memory import parse_bytes, resident_bytes, shown_bytes
 from multimargin.datasets.formats.source import allowed_bytes
 from multimargin.datasets.part_files import PartFiles
 from multimargin.errors import InputError
+from multimargin.estimators.m3l.blocks import Block, BlockFacts, describe_block, read_block
 from multimargin.estimators.m3l.linear import LinearM3L
 from multimargin.estimators.m3l.parted import train_on_parts
-from multimargin.estimators.m3l.parts import Block, BlockFacts, Part, Plan, describe_block, read_block
+from multimargin.estimators.m3l.parts import Part
+from multimargin.estimators.m3l.plans import Plan
 from multimargin.estimators.m3l.rounds import FleetSums, RoundAnswer, RoundOrder, RoundTotals
 from multimargin.estimators.threads import threads
-from multimargin.labels import LabelMatrix, read_labels
+from multimargin.labels import read_labels
+from multimargin.part_store import DualStore, RowStore
 
-__all__ = ["LocalFleet", "StreamedFleet", "file_source", "fit_parts"]
+__all__ = ["LocalFleet", "StreamedFleet", "file_source", "fit_parts", "part_sources"]
 
 Array = NDArray[np.float64]
 Source = Block | Callable[[], Block]
@@ -58,11 +61,13 @@ def fit_parts(
     parts : PartFiles, or sequence of (X, y), (X, y, sample_weight) or functions that return such a tuple
         Rows should be shuffled over the parts: where a part has few of the labels, more passes are needed.
     memory_limit : int or str, optional
-        Bytes that training may take, or a text such as ``"4 GiB"``; by default that of the model, or half of the memory
-        of this machine or container. Dual variables, and then the parts, stay in memory where they fit.
+        Bytes that this process may take, what it holds already included, or a text such as ``"4 GiB"``; by default that
+        of the model, or beyond what it holds half of the memory of this machine or container. Dual variables, and then
+        the parts, stay in memory where they fit.
     scratch : path, optional
-        Folder for what does not fit: a copy of the rows that is fast to read, and 4 bytes per row and label (8 in
-        double precision). By default a temporary folder. It is emptied at the end.
+        Folder for what does not fit: a copy of the rows that is fast to read, and the dual variables, a bit per row and
+        label and 4 bytes for those that are not 0 (8 in double precision). By default a temporary folder. It is emptied
+        at the end.
     local_passes : int, optional
         Passes over a part each time it is in memory; more of them pay where reading is slower than training.
 
@@ -85,8 +90,9 @@ def fit_parts(
     >>> model.certificate_.converged, model.coef_.shape
     (True, (2, 4))
     """
-    sources = _sources(parts)
-    limit = allowed_bytes(model._memory() if memory_limit is None else parse_bytes(memory_limit))
+    sources = part_sources(parts)
+    given = model._memory() if memory_limit is None else parse_bytes(memory_limit)
+    limit = allowed_bytes(given) - (0 if given is None else resident_bytes())
     train_on_parts(model, StreamedFleet(sources, threads(model.n_jobs), limit, scratch), local_passes)
     return model
 
@@ -167,7 +173,7 @@ class StreamedFleet:
     n_jobs : int
         Threads of a part.
     memory_limit : int
-        Bytes.
+        Bytes, beside what the process holds already.
     scratch : path or None
         Folder for rows and dual variables; None: a temporary one.
     """
@@ -178,44 +184,44 @@ class StreamedFleet:
         self._sources, self._n_jobs, self._limit = list(sources), n_jobs, memory_limit
         self._folder = Path(tempfile.mkdtemp(prefix="multimargin-", dir=scratch))
         self._ahead = ThreadPoolExecutor(1)
+        self._rows = RowStore(self._folder)
         self._kept: list[Part | None] = []
-        self._betas: list[NDArray[Any] | None] = []
 
     def describe(self) -> list[BlockFacts]:
         """Read every part once, and put it where it is fast to read again."""
-        facts = []
+        self._facts: list[BlockFacts] = []
+        self._squares: list[Array] = []
         for k, source in enumerate(self._sources):
             block = _read(source)
             X, labels, columns = read_block(block)
-            facts.append(describe_block(replace(block, X=X, y=labels, checked=True), columns))
-            _store(self._folder / f"rows{k}.npz", X, labels, block.sample_weight)
-        self._facts = facts
-        return facts
+            self._facts.append(describe_block(replace(block, X=X, y=labels, checked=True), columns))
+            self._squares.append(_feature_squares(X))
+            self._rows.put(k, X, labels, block.sample_weight)
+        return self._facts
 
     def open(self, plan: Plan) -> tuple[Array, Array]:
         """Say what will be held in memory; return the sums of squares of the features, which all count as common."""
         self._plan = plan
-        self._kept, self._betas = [None] * len(self._sources), [None] * len(self._sources)
-        for path in self._folder.glob("beta*.npy"):  # of another precision
-            path.unlink()
+        self._kept = [None] * len(self._sources)
         size, width = plan.dtype.itemsize, plan.labels.n_labels
         states = 10 * 8 * (plan.n_features + 1) * width
         of_part = [f.n_entries * (4 + 2 * size) + f.n_rows * (width * (2 * size + 1) + 64) for f in self._facts]
-        need = states + 2 * max(of_part)
+        on_its_way = max(f.n_rows for f in self._facts) * width * (size + 1)
+        need = states + 2 * max(of_part) + on_its_way
         if need > self._limit:
             msg = (
-                f"memory_limit must be at least {need} bytes for these parts: {shown_bytes(states)} for the weights, "
-                f"twice {shown_bytes(max(of_part))} for the largest part; got {self._limit}. Cut the rows into smaller "
+                f"memory_limit must leave at least {need} bytes for these parts: {shown_bytes(states)} for weights, "
+                f"twice {shown_bytes(max(of_part))} for the largest part, and {shown_bytes(on_its_way)} for its dual "
+                f"variables; beside what this process holds already it leaves {self._limit}. Cut the rows into smaller "
                 "parts, or raise it."
             )
             raise InputError(msg)
         self._keeps_parts = states + sum(of_part) <= self._limit
-        self._keeps_betas = need + plan.n_rows * width * size <= self._limit
+        self._duals = DualStore(self._folder, self._limit - need)
         squares = np.zeros(plan.n_features + 1)
-        for k, part in self._each(range(len(self._sources))):
-            squares[part.rows_of] += part.squares
-            if self._keeps_parts:
-                self._kept[k] = part
+        for of_one in self._squares:
+            squares[: len(of_one)] += of_one
+        squares[-1] = plan.n_rows * plan.bias**2
         return squares, np.ones(plan.n_features + 1)
 
     def round(self, order: RoundOrder) -> RoundAnswer | None:
@@ -232,7 +238,8 @@ class StreamedFleet:
                 seed=order.part_seed(k),
                 time_limit=order.time_limit,
             )
-            self._put_beta(k, part)
+            if self._kept[k] is None:
+                self._duals.put(k, part.beta)
             state[rows] += order.scale[rows][:, None] * found.change
             total.add(rows, found)
             if not found.complete:
@@ -265,28 +272,29 @@ class StreamedFleet:
         kept = self._kept[k]
         if kept is not None:
             return kept
-        part = Part(self._plan, _load(self._folder / f"rows{k}.npz", self._facts[k]), self._n_jobs, renumber=False)
-        beta, path = self._betas[k], self._folder / f"beta{k}.npy"
-        if beta is None and path.exists():
-            beta = np.load(path)
+        part = Part(self._plan, self._rows.get(k, self._facts[k]), self._n_jobs, renumber=False)
+        if self._keeps_parts:
+            self._kept[k] = part
+            return part
+        beta = self._duals.get(k)
         if beta is not None:
             part.beta = beta
         return part
 
-    def _put_beta(self, k: int, part: Part) -> None:
-        if self._kept[k] is not None:
-            return
-        if self._keeps_betas:
-            self._betas[k] = part.beta
-        else:
-            np.save(self._folder / f"beta{k}.npy", part.beta)
+
+def _feature_squares(X: Any) -> Array:
+    """Return the sums of the squares of the features, up to the last one that occurs."""
+    if not sp.issparse(X):
+        return np.asarray(np.einsum("ij,ij->j", X, X, dtype=np.float64))
+    return np.bincount(X.indices, np.square(X.data, dtype=np.float64)).astype(np.float64)
 
 
 def _read(source: Source) -> Block:
     return source if isinstance(source, Block) else source()
 
 
-def _sources(parts: PartFiles | Sequence[Any]) -> list[Source]:
+def part_sources(parts: PartFiles | Sequence[Any]) -> list[Callable[[], Block]]:
+    """Return what reads each of the parts that :func:`fit_parts` takes."""
     if isinstance(parts, PartFiles):
         return [file_source(parts, k) for k in range(len(parts))]
     if hasattr(parts, "shape") or not isinstance(parts, Sequence) or not len(parts):
@@ -298,7 +306,7 @@ def _sources(parts: PartFiles | Sequence[Any]) -> list[Source]:
     return [_given_source(part, k) for k, part in enumerate(parts)]
 
 
-def file_source(files: PartFiles, k: int) -> Source:
+def file_source(files: PartFiles, k: int) -> Callable[[], Block]:
     """Return what reads file k as a block."""
 
     def read() -> Block:
@@ -314,7 +322,7 @@ def file_source(files: PartFiles, k: int) -> Source:
     return read
 
 
-def _given_source(part: Any, k: int) -> Source:
+def _given_source(part: Any, k: int) -> Callable[[], Block]:
     def block() -> Block:
         given = part() if callable(part) else part
         if isinstance(given, Block):
@@ -325,30 +333,3 @@ def _given_source(part: Any, k: int) -> Source:
         return Block(given[0], given[1], given[2] if len(given) == 3 else None, f"part {k}")
 
     return block
-
-
-def _store(path: Path, X: Any, labels: LabelMatrix, weight: Any) -> None:
-    """Write checked rows and labels so that they are fast to read."""
-    arrays: dict[str, Any] = {"shape": X.shape, "positives": labels.positives.indices, "ends": labels.positives.indptr}
-    arrays |= {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sp.issparse(X) else {"X": X}
-    if labels.missing is not None:
-        arrays |= {"missing": labels.missing.indices, "missing_ends": labels.missing.indptr}
-    if weight is not None:
-        arrays["sample_weight"] = np.asarray(weight, dtype=np.float64)
-    np.savez(path, **arrays)
-
-
-def _load(path: Path, facts: BlockFacts) -> Block:
-    """Read what :func:`_store` wrote."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    shape = tuple(arrays["shape"].tolist())
-    X = arrays["X"] if "X" in arrays else sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape)
-    cells = shape[0], len(facts.names)
-
-    def marked(indices: NDArray[Any], ends: NDArray[Any]) -> sp.csr_array:
-        return sp.csr_array((np.ones(len(indices), dtype=bool), indices, ends), shape=cells)
-
-    missing = marked(arrays["missing"], arrays["missing_ends"]) if "missing" in arrays else None
-    labels = LabelMatrix(marked(arrays["positives"], arrays["ends"]), missing, facts.names, facts.form, facts.values)
-    return Block(X, labels, arrays.get("sample_weight"), facts.name, facts.open_ended, checked=True)

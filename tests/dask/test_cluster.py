@@ -199,7 +199,8 @@ def test_search_through_joblib(client):
 class TestLayout:
     def facts(self, **changes):
         from multimargin.dask._facts import Facts
-        from multimargin.estimators.m3l.parts import describe_block, make_plan
+        from multimargin.estimators.m3l.blocks import describe_block
+        from multimargin.estimators.m3l.plans import make_plan
 
         X, Y = small_problem(n=1000, n_labels=64)
         plan = make_plan(LinearM3L(), [describe_block(Block(X, Y))])

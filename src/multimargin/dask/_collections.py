@@ -13,7 +13,7 @@ from distributed import Future
 
 from multimargin.datasets import PartFiles
 from multimargin.errors import InputError
-from multimargin.estimators.m3l.parts import Block
+from multimargin.estimators.m3l.blocks import Block
 from multimargin.fleets import file_source
 
 __all__ = ["RemoteBlock", "is_array", "is_frame", "is_parts", "read_blocks"]
@@ -33,7 +33,7 @@ class RemoteBlock:
     name : str
         What errors call it.
     value : Delayed
-        Of a :class:`~multimargin.estimators.m3l.parts.Block`.
+        Of a :class:`~multimargin.estimators.m3l.blocks.Block`.
     """
 
     name: str
@@ -166,6 +166,4 @@ def _files(files: PartFiles, y: Any, sample_weight: Any) -> list[RemoteBlock]:
 
 
 def _of_file(files: PartFiles, k: int) -> Block:
-    source = file_source(files, k)
-    assert callable(source)
-    return source()
+    return file_source(files, k)()

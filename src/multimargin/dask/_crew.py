@@ -34,7 +34,8 @@ from multimargin.dask._worker import (
     stop,
 )
 from multimargin.errors import FitError, InputError
-from multimargin.estimators.m3l.parts import BlockFacts, Plan
+from multimargin.estimators.m3l.blocks import BlockFacts
+from multimargin.estimators.m3l.plans import Plan
 
 __all__ = ["Crew", "Load", "facts_of_blocks"]
 

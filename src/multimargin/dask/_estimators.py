@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from multimargin.dask._collections import is_array, is_frame, is_parts, read_blocks
 from multimargin.dask._crew import Crew, facts_of_blocks, worker_infos
 from multimargin.dask._facts import Facts, agreed
+from multimargin.dask._here import fit_here
 from multimargin.dask._layout import Layout, Machines, planned
 from multimargin.dask._monitor import ForecastMonitor
 from multimargin.dask._predictions import by_block, sets_by_block
@@ -61,10 +62,16 @@ class DaskLinearM3L(LinearM3L):
 
     Parameters
     ----------
-    client : distributed.Client, optional
-        The cluster; None is the client of this process. It is left out of pickles and model files.
-    prune, memory_limit : None
-        Of fits in one process; anything else is an error here.
+    client : distributed.Client or "local", optional
+        The cluster; None is the client of this process. It is left out of pickles and model files. ``"local"`` trains
+        in this process, without a cluster: if all rows fit the memory by the ordinary solver, otherwise block by block,
+        one after the other (as :func:`multimargin.fit_parts`); with a ``layout`` of several row parts in the rounds
+        of a cluster, to the same bits.
+    prune : None
+        Of fits in one process; anything else is an error on a cluster.
+    memory_limit : int, str or None
+        With ``client="local"``, bytes that rows and training may take together, by default half of the memory; on a
+        cluster None, for there the memory of the workers counts.
     layout : "auto" or tuple of two ints, default="auto"
         Numbers of row parts and of label blocks. ``"auto"`` takes the fewest row parts that the memory of the workers
         allows, for every further one costs rounds, and divides the labels among the workers that are left.
@@ -111,7 +118,7 @@ class DaskLinearM3L(LinearM3L):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearM3L._parameter_constraints,
-        "client": [Client, None],
+        "client": [Client, StrOptions({"local"}), None],
         "layout": [StrOptions({"auto"}), tuple, list],
         "local_passes": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "straggler_factor": [Interval(Real, 1, None, closed="neither"), None],
@@ -138,7 +145,7 @@ class DaskLinearM3L(LinearM3L):
         verbose: int = 0,
         warm_start: bool = False,
         callback: Any = None,
-        client: Client | None = None,
+        client: Client | str | None = None,
         layout: Any = "auto",
         local_passes: Any = "auto",
         straggler_factor: float | None = None,
@@ -170,16 +177,16 @@ class DaskLinearM3L(LinearM3L):
         self.elastic = elastic
 
     @property
-    def client_(self) -> Client:
-        """The client of the cluster."""
+    def client_(self) -> Client | None:
+        """The client of the cluster; None where there is to be none."""
         if self.client is not None:
-            return self.client
+            return None if isinstance(self.client, str) else self.client
         try:
             return default_client()
         except ValueError:
             msg = (
                 "There is no Dask client in this process. Start a cluster, client = distributed.Client(), or connect "
-                "to one, distributed.Client(address), before the fit; or give client=."
+                'to one, distributed.Client(address), before the fit; or give client=, "local" to train here.'
             )
             raise InputError(msg) from None
 
@@ -189,9 +196,10 @@ class DaskLinearM3L(LinearM3L):
         Parameters
         ----------
         X : dask array, dask DataFrame, list of delayed or futures, PartFiles or path of a folder
-            Blocks of rows, dense or CSR; chunks of rows whose sizes need not be known. float32 is solved in float32
-            where its range and rounding allow, everything else in float64. A folder holds files of rows and labels
-            that :func:`multimargin.datasets.read` reads, as the workers see it; see
+            With ``client="local"`` also a list of pairs (X, Y), of triples (X, Y, sample_weight), or of functions that
+            return one; futures not. Blocks of rows, dense or CSR; chunks of rows whose sizes need not be known. float32
+            is solved in float32 where its range and rounding allow, everything else in float64. A folder
+            holds files of rows and labels that :func:`multimargin.datasets.read` reads, as the workers see it; see
             :class:`~multimargin.dask.PartFiles`.
         y : dask array, dask DataFrame, list of delayed or futures, or None
             Labels Y of the same blocks, each in any form that :meth:`multimargin.LinearM3L.fit` takes. None where
@@ -205,8 +213,12 @@ class DaskLinearM3L(LinearM3L):
         """
         self._validate_params()
         self._check_layout()
-        self._check_absent()
         client = self.client_
+        if client is None:
+            local = self.to_local()
+            self._take_over(local, fit_here(self, local, X, y, sample_weight))
+            return self
+        self._check_absent()
         monitor = ForecastMonitor(self.callback, int(self.verbose), type(self).__name__, tol=self.tol)
         blocks = read_blocks(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -250,6 +262,14 @@ class DaskLinearM3L(LinearM3L):
             {name: value for name, value in vars(self).items() if name not in (*parameters, *OWN, "layout_")}
         )
         return local
+
+    def _take_over(self, local: LinearM3L, layout: tuple[int, int]) -> None:
+        """Become what an ordinary model, trained here, is."""
+        parameters = self.get_params(deep=False)
+        for name in [name for name in vars(self) if name not in parameters]:
+            delattr(self, name)
+        self.__dict__.update({name: value for name, value in vars(local).items() if name not in parameters})
+        self.layout_ = layout
 
     def decision_function(self, X: Any) -> Any:
         """Scores of the labels; positive means the label is predicted.
@@ -298,7 +318,7 @@ class DaskLinearM3L(LinearM3L):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return {**state, "client": None}
+        return {**state, "client": self.client if isinstance(self.client, str) else None}
 
     def __sklearn_clone__(self) -> DaskLinearM3L:
         parameters = {

@@ -11,15 +11,8 @@ from numpy.typing import NDArray
 
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
-from multimargin.estimators.m3l.parts import (
-    Block,
-    BlockFacts,
-    Plan,
-    block_weights,
-    describe_block,
-    make_plan,
-    read_block,
-)
+from multimargin.estimators.m3l.blocks import Block, BlockFacts, block_weights, describe_block, read_block
+from multimargin.estimators.m3l.plans import Plan, make_plan
 
 __all__ = ["Facts", "agreed", "block_facts", "is_recipe", "local_model"]
 

@@ -22,7 +22,9 @@ from multimargin.dask._crew import Crew, Load
 from multimargin.dask._facts import Facts
 from multimargin.dask._layout import Layout, label_blocks, row_parts
 from multimargin.dask._worker import LOST
-from multimargin.estimators.m3l.parts import Block, BlockFacts, Part, Plan
+from multimargin.estimators.m3l.blocks import Block, BlockFacts
+from multimargin.estimators.m3l.parts import Part
+from multimargin.estimators.m3l.plans import Plan
 from multimargin.estimators.m3l.rounds import FleetSums, RoundAnswer, RoundOrder
 from multimargin.labels import LabelMatrix
 

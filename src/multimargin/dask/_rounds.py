@@ -15,8 +15,9 @@ from multimargin.dask._layout import Layout, row_parts
 from multimargin.dask._whole_rows import Told
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
+from multimargin.estimators.m3l.blocks import Block
 from multimargin.estimators.m3l.parted import local_passes, warn_unless_alike
-from multimargin.estimators.m3l.parts import Block, Plan, make_plan
+from multimargin.estimators.m3l.plans import Plan, make_plan
 from multimargin.estimators.m3l.rounds import HeldBackRounds, Limits
 from multimargin.labels import LabelMatrix
 from multimargin.priors import made_prior

@@ -25,8 +25,8 @@ from multimargin.estimators import LinearM3L, Progress
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
 from multimargin.estimators.m3l.base import M3LTask
+from multimargin.estimators.m3l.blocks import Block
 from multimargin.estimators.m3l.label_blocks import labels_of
-from multimargin.estimators.m3l.parts import Block
 
 __all__ = ["Told", "WholeRows", "fit_whole_rows"]
 

@@ -20,7 +20,8 @@ import scipy.sparse as sp
 from distributed import WorkerPlugin, get_worker
 from tornado.ioloop import PeriodicCallback
 
-from multimargin.estimators.m3l.parts import Block, Plan, aligned_labels, read_block, widened
+from multimargin.estimators.m3l.blocks import Block, aligned_labels, read_block, widened
+from multimargin.estimators.m3l.plans import Plan
 from multimargin.labels import LabelMatrix
 
 __all__ = [

@@ -11,8 +11,10 @@ from every_prior import PRIORS, as_matrix, make_priors
 
 from multimargin import LinearM3L
 from multimargin.errors import InputError
+from multimargin.estimators.m3l.blocks import Block, describe_block
 from multimargin.estimators.m3l.parted import train_on_parts
-from multimargin.estimators.m3l.parts import Block, Part, describe_block, make_plan
+from multimargin.estimators.m3l.parts import Part
+from multimargin.estimators.m3l.plans import make_plan
 from multimargin.estimators.m3l.rounds import HeldBackRounds, Limits
 from multimargin.estimators.monitor import Monitor
 from multimargin.fleets import LocalFleet
@@ -295,6 +297,27 @@ def test_goes_on_in_double_where_single_precision_does_not_suffice(rng):
     assert model.certificate_.converged
     assert model.coef_.dtype == np.float64
     assert np.all(np.diff(model.history_.pass_) > 0)
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_local_gap_of_a_row(rng, name):
+    """Of a single row it is what its losses exceed the dual's linear terms by, at the state given."""
+    X, Y = make_problem(rng)
+    plan = make_plan(LinearM3L(C=2.0, prior=make_priors(rng)[name]), [describe_block(Block(X, Y))])
+    part = Part(plan, Block(X[:1], Y[:1]), renumber=False)
+    width = part._native.width
+    state = rng.normal(size=(plan.n_features + 1, width))
+    part.beta = rng.random((1, 5)) * 2 * np.where(Y[:1] == 1, 1.0, -1.0)
+    row = np.append(X[0], plan.bias)
+    R = as_matrix(plan.prior, 5)
+    F = np.eye(5) if width == 5 else np.asarray(plan.prior.factor)
+    scores = (row @ state) @ (R if width == 5 else F.T)
+    beta = part.beta[0]
+    found = part.visit(state, np.ones(plan.n_features + 1), number=1, passes=3, seed=0)
+    if plan.prior is None:
+        expected = found.hinge.sum() - found.linear.sum() + beta @ scores
+        assert found.local_gap == pytest.approx(expected, rel=1e-10)
+    assert found.local_gap >= -1e-9
 
 
 def test_warns_of_parts_that_differ(rng):

@@ -13,8 +13,9 @@ from sklearn.utils import check_random_state
 
 from multimargin.errors import InputError
 from multimargin.estimators.contract import Model, Status, warn_constant
+from multimargin.estimators.m3l.blocks import BlockFacts
 from multimargin.estimators.m3l.linear import LinearM3L
-from multimargin.estimators.m3l.parts import BlockFacts, Plan, make_plan
+from multimargin.estimators.m3l.plans import Plan, make_plan
 from multimargin.estimators.m3l.rounds import LOCAL_PASSES_OF_DENSE_ROWS, Fleet, HeldBackRounds, Limits, RoundsResult
 from multimargin.estimators.monitor import Monitor
 from multimargin.weights import CellCosts

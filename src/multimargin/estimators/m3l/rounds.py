@@ -42,7 +42,9 @@ from numpy.typing import NDArray
 from multimargin._core import Status
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.m3l.base import Prior
-from multimargin.estimators.m3l.parts import BlockFacts, PartAnswer, PartSums, Plan
+from multimargin.estimators.m3l.blocks import BlockFacts
+from multimargin.estimators.m3l.parts import PartAnswer, PartSums
+from multimargin.estimators.m3l.plans import Plan
 from multimargin.estimators.monitor import Monitor
 from multimargin.priors import LowRankPrior
 from multimargin.priors._forms import PriorForms
@@ -70,7 +72,7 @@ FIRST_BALANCE = 3
 SETTLED = 0.1
 AFRESH = 32
 FIRST_STALL = 64  # rounds; from there on the gap has to halve while their number doubles, in single precision
-FIRST_LOOK = 4
+FIRST_LOOK = 16  # a look costs more than a pass
 MARGIN = 0.9
 LOCAL_PASSES_OF_DENSE_ROWS = 10
 
@@ -128,6 +130,8 @@ class RoundAnswer:
     hinge, linear, change_linear : ndarray of shape (n_labels,), or (1,) with a prior
     complete : bool
         Whether every part has visited all of its rows; False where the time limit came first.
+    local_gap : float
+        As of the parts; only parts that are visited one after the other are asked for it.
     """
 
     change: Array
@@ -136,6 +140,7 @@ class RoundAnswer:
     linear: Array
     change_linear: Array
     complete: bool = True
+    local_gap: float = 0.0
 
 
 class RoundTotals:
@@ -149,7 +154,7 @@ class RoundTotals:
     def __init__(self, order: RoundOrder):
         self.change, self.own = np.zeros(order.state.shape), np.zeros(len(order.scale))
         self.hinge, self.linear, self.change_linear = (np.zeros(1) for _ in range(3))
-        self.complete = True
+        self.complete, self.local_gap = True, 0.0
 
     def add(self, rows: Any, found: PartAnswer) -> None:
         """Add what a part has found; ``rows``: its ``rows_of``."""
@@ -159,10 +164,12 @@ class RoundTotals:
         self.linear = self.linear + found.linear
         self.change_linear = self.change_linear + found.change_linear
         self.complete &= found.complete
+        self.local_gap += found.local_gap
 
     def answer(self) -> RoundAnswer:
         """Return the sums."""
-        return RoundAnswer(self.change, self.own, self.hinge, self.linear, self.change_linear, self.complete)
+        sums = self.hinge, self.linear, self.change_linear
+        return RoundAnswer(self.change, self.own, *sums, self.complete, self.local_gap)
 
 
 @dataclass(frozen=True)
@@ -401,10 +408,18 @@ class HeldBackRounds:
         self.V += self.C
 
     def _note(self, answer: RoundAnswer, state: NDArray[Any]) -> None:
-        """Primal and dual values at the point that was given to the parts, and whether to hold back more."""
+        """Primal and dual values at the point that was given to the parts, and whether to hold back more.
+
+        Parts that are visited one after the other tell of their cells as they come to them, at states that move on.
+        """
+        lead = 0.5 * float(self.forms.square(self.W - self.V).sum())
         primal = 0.5 * self.forms.square(self.V) + answer.hinge
         dual = answer.linear - 0.5 * self.forms.square(self.W)
-        self.gap, self.primal = float((primal - dual).sum()), float(primal.sum())
+        if self.fleet.at_once:
+            self.gap, self.primal = float((primal - dual).sum()), float(primal.sum())
+        else:
+            self.gap = answer.local_gap + lead
+            self.primal = float(dual.sum()) + self.gap
         if self.fleet.at_once and answer.complete:
             better = primal < self.best_primal
             self.best_primal[better] = primal[better]
@@ -413,7 +428,6 @@ class HeldBackRounds:
             else:
                 self.best[:, better] = state[:, better]
         if self.t > FIRST_BALANCE and self.gap <= SETTLED * self.primal:
-            lead = 0.5 * float(self.forms.square(self.W - self.V).sum())
             factor = KAPPA_STEP if lead < LEAD * self.gap else 1 / KAPPA_STEP
             self.kappa = float(np.clip(self.kappa * factor, *KAPPA_RANGE))
 
@@ -444,7 +458,7 @@ class HeldBackRounds:
             primal = float(self.best_primal.sum())
             promising = self.t > 1 and primal - self.dual <= tol * primal
             return promising or self.t % AFRESH == 0
-        promising = self.t > FIRST_LOOK and self.optimism * self.gap <= MARGIN * tol * self.primal
+        promising = self.t > FIRST_BALANCE and self.optimism * self.gap <= MARGIN * tol * self.primal
         due = self.t >= self.next_look
         if due:
             self.next_look = 2 * self.next_look
