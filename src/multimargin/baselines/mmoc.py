@@ -249,16 +249,17 @@ class MMOC(LinearModel):
         n_labels = len(self.label_names_)
         first, second = np.nonzero(np.triu(self.pair_weights_, k=1))
         pairs = [*((k,) for k in range(n_labels)), *((int(a), int(b)) for a, b in zip(first, second, strict=True))]
-        relaxed = len(np.union1d(first, second)) > MOST_LABELS
+        ends, weights = np.column_stack([first, second]), self.pair_weights_[first, second]
+        relaxed = len(np.unique(ends)) > MOST_LABELS
         inference = None if relaxed else compiled(n_labels, pairs, "auto", MOST_LABELS)
         scores = np.empty((X.shape[0], n_labels))
         for rows in row_blocks(X.shape[0], len(pairs)):
             single = safe_sparse_dot(X[rows], self.coef_.T, dense_output=True) + self.intercept_
             if inference is None:
-                scores[rows] = mean_field(np.asarray(single, dtype=np.float64), self.pair_weights_)
+                scores[rows] = mean_field(np.asarray(single, dtype=np.float64), ends, weights[None])
             else:
                 theta = np.empty((len(single), len(pairs)))
-                theta[:, :n_labels], theta[:, n_labels:] = single, self.pair_weights_[first, second]
+                theta[:, :n_labels], theta[:, n_labels:] = single, weights
                 scores[rows] = inference.max_marginals(theta, 1)
         return scores
 
