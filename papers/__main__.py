@@ -23,10 +23,10 @@ ABOUT = """
 Run the experiments of a paper and compare with its published values; without a name, list what there is.
 
 Settings and published values are beside the experiments, one file per table or figure. A verdict is "reproduced"
-within the tolerance of the table, "better" or "not reached" outside it. Numbers that the paper does not have stand
-beside them without a verdict, and so do seconds of another machine and all of a small variant. A table whose data are
-not at hand is listed, and says why it cannot be run; one whose data can be had is left out of a run of the whole paper,
-and run by its name says which files to put where.
+within the tolerance of the table, "better" or "not reached" outside it; "not comparable" where the data are others, and
+the deviations say how. Numbers that the paper does not have stand beside them without a verdict, and so do seconds of
+another machine and all of a small variant. A table whose data are not at hand is listed, and says why it cannot be run;
+one whose data can be had is left out of a run of the whole paper, and run by its name says which files to put where.
 """
 EXAMPLES = """
 examples:

@@ -48,7 +48,8 @@ def cell(name: str, draws: Sequence[float] | float, *, setting: str = "", headli
         Whether it is what the table is about, and not one of many settings tried.
     **more
         ``judged=False`` for numbers of another machine; ``measure`` and ``higher_is_better`` where a table has several
-        measures; whatever else a reader of the JSON form may want.
+        measures; ``row`` and ``column`` of its place in the README, ``part`` for the title of a table of its own there,
+        which also shows what is no headline; whatever else a reader of the JSON form may want.
     """
     numbers = np.atleast_1d(np.asarray(draws, dtype=float))
     spread = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from multimargin.errors import InputError
 
 __all__ = ["markdown", "write_picture", "write_table"]
+
+ROUNDING = 1e-9
 
 
 def write_table(result: dict[str, Any]) -> Path:
@@ -35,31 +38,68 @@ def write_picture(result: dict[str, Any], figure: Any) -> Path:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """Return the headline rows: laid out where each says its row and column, otherwise one below the other."""
-    rows = [row for row in result["rows"] if row["headline"]]
-    if all("column" in row for row in rows):
-        return _laid_out(rows)
-    lines = [
-        [row["name"], _number(row["published"]), _ours(row), _list_of(row.get("values")), row["verdict"] or ""]
-        for row in rows
-    ]
+    """Return the headline rows, and those of a part with a title of its own, one table below the other.
+
+    A part is laid out where each row says its row and column; otherwise its rows stand one below the other.
+    """
+    parts: dict[str, list[_Text]] = {}
+    for row in result["rows"]:
+        if row["headline"] or "part" in row:
+            parts.setdefault(row.get("part", ""), []).append(_Text.of(row, result.get("decimals", 2)))
+    return "\n".join((f"{title}:\n\n" if title else "") + _part(texts) for title, texts in parts.items())
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A row in words: where it stands, and what stands there."""
+
+    name: str
+    row: str
+    column: str | None
+    published: str
+    ours: str
+    each: str
+    verdict: str
+
+    @classmethod
+    def of(cls, row: dict[str, Any], decimals: int) -> _Text:
+        def number(value: float | None) -> str:
+            return "" if value is None else _number(value, decimals)
+
+        spread = f" ({number(row['spread'])})" if row["spread"] is not None else ""
+        values = row.get("values") or []
+        return cls(
+            row["name"],
+            row.get("row", ""),
+            row.get("column"),
+            number(row["published"]),
+            number(row["ours"]) + spread,
+            " ".join(map(number, values)) if len(values) > 1 else "",
+            row["verdict"] or "",
+        )
+
+
+def _part(texts: list[_Text]) -> str:
+    if all(text.column is not None for text in texts):
+        return _laid_out(texts)
+    lines = [[text.name, text.published, text.ours, text.each, text.verdict] for text in texts]
     return _table(["", "published", "ours (sd)", "each", "verdict"], lines)
 
 
-def _laid_out(rows: list[dict[str, Any]]) -> str:
+def _laid_out(texts: list[_Text]) -> str:
     """Return a table; numbers in the same place stand beside each other, and published ones in a line above."""
-    columns = list(dict.fromkeys(row["column"] for row in rows))
-    places: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for row in rows:
-        places.setdefault(row["row"], {}).setdefault(row["column"], []).append(row)
+    columns = list(dict.fromkeys(str(text.column) for text in texts))
+    places: dict[str, dict[str, list[_Text]]] = {}
+    for text in texts:
+        places.setdefault(text.row, {}).setdefault(str(text.column), []).append(text)
     lines = []
     for name, cells in places.items():
         inside = [cells.get(column, []) for column in columns]
-        published = [_beside(_number(row["published"]) for row in there) for there in inside]
+        published = [_beside(text.published for text in there) for there in inside]
         if any(published):
             lines.append([f"{name}, published", *published, ""])
-        verdicts = _beside((row["verdict"] or "" for there in inside for row in there), ", ")
-        lines.append([name, *(_beside(_ours(row) for row in there) for there in inside), verdicts])
+        verdicts = _beside((text.verdict for there in inside for text in there), ", ")
+        lines.append([name, *(_beside(text.ours for text in there) for there in inside), verdicts])
     return _table(["", *columns, "verdicts"], lines)
 
 
@@ -67,16 +107,12 @@ def _beside(words: Iterable[str], between: str = " / ") -> str:
     return between.join(word for word in words if word)
 
 
-def _ours(row: dict[str, Any]) -> str:
-    return _number(row["ours"]) + (f" ({_number(row['spread'])})" if row["spread"] is not None else "")
-
-
-def _list_of(values: list[float] | None) -> str:
-    return " ".join(map(_number, values)) if values and len(values) > 1 else ""
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}".removesuffix(".00")
+def _number(value: float, decimals: int) -> str:
+    """So many decimals, none for whole numbers; one digit of a small number, unless it is a trace of rounding."""
+    text = f"{value:.{decimals}f}"
+    if not float(text):
+        return f"{value:.1g}" if abs(value) > ROUNDING else "0"
+    return text.removesuffix(f".{'0' * decimals}")
 
 
 def _table(header: list[str], lines: list[list[str]]) -> str:

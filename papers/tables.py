@@ -74,6 +74,8 @@ def reproduce(table: Table, small: bool, step: Step) -> dict[str, Any]:
     else:
         cells = sorted(experiment(table)(settings, step), key=lambda cell: not cell["headline"])
         rows = [compared(cell, published.get(cell["name"]), *_rule(cell, table), small) for cell in cells]
+        if not table.get("comparable", True):
+            rows = [{**row, "verdict": row["verdict"] and "not comparable"} for row in rows]
     return {
         "paper": table["paper"],
         "table": table["table"],
@@ -82,6 +84,7 @@ def reproduce(table: Table, small: bool, step: Step) -> dict[str, Any]:
         "settings": settings,
         "unavailable": table.get("unavailable"),
         "deviations": table["deviations"],
+        "decimals": table.get("decimals", 2),
         "rows": rows,
     }
 

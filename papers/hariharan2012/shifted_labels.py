@@ -174,12 +174,33 @@ def _headline(where: str, losses: dict[str, list[float]]) -> list[Cell]:
     gain = np.subtract(losses["M3L"], losses["one-vs-all"])
     gains = {"M3L minus one-vs-all": gain.tolist(), "share of draws won by M3L, %": [100.0 * float(np.mean(gain < 0))]}
     setting = "C by 3-fold cross-validation on the training rows, each method its own"
-    return [cell(f"{where}: {name}", values, setting=setting) for name, values in {**losses, **gains}.items()]
+    return [
+        cell(f"{where}: {name}", values, setting=setting, row=where, column=name, **_part_of(name))
+        for name, values in {**losses, **gains}.items()
+    ]
+
+
+def _part_of(name: str) -> dict[str, Any]:
+    """Return the table of the README in which a number stands, where it is not the first."""
+    if "weights" in name:
+        return {"part": "With class weights"}
+    if name.startswith(("prior", "constant")) or name.endswith("no shift"):
+        return {"part": "Controls"}
+    return {}
 
 
 def _grid(where: str, grid: Losses) -> list[Cell]:
+    compared = ("one-vs-all", "M3L", "one-vs-all + weights")
+    shown = {"part": f"The whole grid, {' / '.join(compared)}"}
     return [
-        cell(f"{where}, C = {C:g}: {name}", values, headline=False)
+        cell(
+            f"{where}, C = {C:g}: {name}",
+            values,
+            headline=False,
+            row=where,
+            column=f"C = {C:g}",
+            **(shown if name in compared else {}),
+        )
         for name, by_C in grid.items()
         for C, values in by_C.items()
     ]

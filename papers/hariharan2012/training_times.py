@@ -38,8 +38,7 @@ PROGRESS = {
     "test": "test error, %",
 }
 Seconds = float
-_aside = partial(cell, headline=False)
-_seconds = partial(_aside, judged=False)
+_seconds = partial(cell, headline=False, judged=False)
 
 
 def training_times(settings: Settings, step: Step) -> list[Cell]:
@@ -69,13 +68,20 @@ def training_times(settings: Settings, step: Step) -> list[Cell]:
                 mean = np.mean([_libsvm_seconds(X, Y[:, label], model) for label in sample])
                 seconds[f"LIBSVM, {kernel}"] = float(mean) * Y.shape[1]
             cells += _ratios(where, seconds, settings["kernels"])
-            cells += [_seconds(f"{where}: {name}, s", value) for name, value in seconds.items()]
+            cells += [
+                _seconds(f"{where}: {name}, s", value, part="CPU seconds", row=where, column=name)
+                for name, value in seconds.items()
+            ]
     return cells
 
 
 def _ratios(where: str, seconds: dict[str, Seconds], kernels: list[str]) -> list[Cell]:
     pairs = [("LIBLINEAR", "LinearM3L"), *((f"LIBSVM, {kernel}", f"KernelM3L, {kernel}") for kernel in kernels)]
-    return [cell(f"{where}: {peer} / {ours}", seconds[peer] / seconds[ours]) for peer, ours in pairs if peer in seconds]
+    return [
+        cell(f"{where}: {peer} / {ours}", seconds[peer] / seconds[ours], row=where, column=f"{peer} / {ours}")
+        for peer, ours in pairs
+        if peer in seconds
+    ]
 
 
 def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
@@ -93,12 +99,15 @@ def cutting_plane_times(settings: Settings, step: Step) -> list[Cell]:
         step(f"{where}: LinearM3L")
         tol, ours = _reach(X, Y, settings["C"], plane.certificate_.primal)
         cells += [
-            cell(f"{where}: cutting plane / LinearM3L", seconds / ours),
-            _seconds(f"{where}: cutting plane, s", seconds),
-            _seconds(f"{where}: LinearM3L, s", ours),
-            _aside(f"{where}: cutting planes", float(plane.n_iter_)),
-            _aside(f"{where}: relative gap of the cutting plane, %", 100.0 * plane.certificate_.relative_gap),
-            _aside(f"{where}: tol of LinearM3L for its primal, %", 100.0 * tol),
+            cell(f"{where}: {words}", value, row=where, column=words, judged=" / " in words)
+            for words, value in (
+                ("cutting plane / LinearM3L", seconds / ours),
+                ("cutting plane, s", seconds),
+                ("LinearM3L, s", ours),
+                ("cutting planes", float(plane.n_iter_)),
+                ("relative gap of the cutting plane, %", 100.0 * plane.certificate_.relative_gap),
+                ("tol of LinearM3L for its primal, %", 100.0 * tol),
+            )
         ]
     return cells
 

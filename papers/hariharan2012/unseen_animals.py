@@ -72,16 +72,20 @@ def unseen_attributes(settings: Settings, step: Step) -> list[Cell]:
                     losses.setdefault((kernel, C, method), []).append(hamming_percent(predicted, animals.Y_test))
     means = {key: float(np.mean(values)) for key, values in losses.items()}
     best = min((key for key in means if key[2] == "M3L"), key=lambda key: means[key])[:2]
-    cells = [
+    setting = f"{best[0]}, C = {best[1]:g}"
+    headline = [cell(method, losses[(*best, method)], setting=setting) for method in METHODS]
+    grid = [
         cell(
-            method if (kernel, C) == best else f"{method}, {kernel}, C = {C:g}",
+            f"{method}, {kernel}, C = {C:g}",
             values,
-            setting=f"{kernel}, C = {C:g}",
-            headline=(kernel, C) == best,
+            headline=False,
+            part="The whole grid",
+            row=f"{kernel}, C = {C:g}",
+            column=method,
         )
         for (kernel, C, method), values in losses.items()
     ]
-    return [*cells, cell("constant", animals.constant_loss())]
+    return [*headline, cell("constant", animals.constant_loss()), *grid]
 
 
 def pair_correlation(settings: Settings, step: Step) -> list[Cell]:

@@ -60,19 +60,26 @@ def few_features(settings: Settings, step: Step) -> list[Cell]:
     cells: list[Cell] = []
     for name in settings["sets"]:
         data, its = _Split.load(name), {**settings, **settings[name]}
-        cells.append(cell(f"{name}, pairs", len(_pairs(data, its["pairs"]))))
-        cells.append(cell(f"{name}, constant", data.f_score(_best_constant(data))))
+        for words, value in (
+            ("pairs", len(_pairs(data, its["pairs"]))),
+            ("constant", data.f_score(_best_constant(data))),
+        ):
+            cells.append(cell(f"{name}, {words}", value, row=name, column=words))
         rng = np.random.default_rng(0)
         for share in settings["features"]:
             draws = settings["draws"] if share < 1 else 1
-            scores: dict[str, list[float]] = {}
+            scores: dict[tuple[str, str], list[float]] = {}
             for draw in range(draws):
                 step(f"{name}, {share:.0%} of the features, draw {draw + 1} of {draws}")
                 n_features = data.X.shape[1]
                 columns = np.sort(rng.choice(n_features, max(1, round(share * n_features)), replace=False))
-                for method, score in _contest(data.with_features(columns), its, draw):
-                    scores.setdefault(f"{name}, {share:.0%}, {method}", []).append(score)
-            cells += [cell(method, values) for method, values in scores.items()]
+                for method, words, score in _contest(data.with_features(columns), its, draw):
+                    scores.setdefault((method, words), []).append(score)
+            where = f"{name}, {share:.0%}"
+            cells += [
+                cell(f"{where}, {method}{words}", values, part="F-score", row=f"{where}{words}", column=method)
+                for (method, words), values in scores.items()
+            ]
     return cells
 
 
@@ -89,17 +96,18 @@ def _best_constant(data: _Split) -> Array:
     return np.broadcast_to(best, data.Y_test.shape)
 
 
-def _contest(data: _Split, settings: Settings, draw: int) -> Iterator[tuple[str, float]]:
+def _contest(data: _Split, settings: Settings, draw: int) -> Iterator[tuple[str, str, float]]:
+    """Yield the method, words where it has no intercept, and its score."""
     for intercept, words in ((True, ""), (False, ", no intercept")):
         for method, pairs in (("RML", 0.0), ("SML", settings["pairs"])):
             for offset, score in _selected(data, settings, pairs=pairs, fit_intercept=intercept).items():
-                yield f"{method}{offset}{words}", score
+                yield f"{method}{offset}", words, score
         one_vs_all = LinearM3L(settings["C"], fit_intercept=intercept, random_state=0)
-        yield f"BR{words}", data.f_score(data.fitted(one_vs_all).predict(data.X_test))
+        yield "BR", words, data.f_score(data.fitted(one_vs_all).predict(data.X_test))
     if draw < settings["rakel_draws"]:
         rakel = RAkEL(settings["labelset_size"], C=settings["C"], random_state=0)
-        yield "RAkEL", data.f_score(data.fitted(rakel).predict(data.X_test))
-    yield "MLkNN", data.f_score(data.fitted(MLkNN()).predict(data.X_test))
+        yield "RAkEL", "", data.f_score(data.fitted(rakel).predict(data.X_test))
+    yield "MLkNN", "", data.f_score(data.fitted(MLkNN()).predict(data.X_test))
 
 
 def _selected(data: _Split, settings: Settings, **parameters: Any) -> dict[str, float]:
@@ -139,28 +147,38 @@ def published_oracle(settings: Settings, step: Step) -> list[Cell]:
     data = _Split.load("yeast")
     cells = []
     for intercept, lam, oracle in product(settings["intercepts"], settings["lambda"], settings["oracles"]):
-        prefix = (
-            f"lambda {lam:g}{'' if intercept else ', no intercept'}{'' if oracle == 'paper' else ', exact oracle'}: "
-        )
-        step(f"{prefix}{settings['iterations']} iterations")
+        where = f"lambda {lam:g}{'' if intercept else ', no intercept'}{'' if oracle == 'paper' else ', exact oracle'}"
+        step(f"{where}: {settings['iterations']} iterations")
         curves, gap = _curves(data, settings, lam, oracle, fit_intercept=intercept)
-        late = slice(settings["late"] - 1, None)
-        cells.append(cell(f"{prefix}iterations", len(curves["not optimal"])))
-        cells.append(cell(f"{prefix}relative gap at the end", gap))
-        cells.append(cell(f"{prefix}not optimal, mean", float(np.mean(curves["not optimal"]))))
-        cells.append(cell(f"{prefix}{ERROR}, from {settings['late']} on at most", max(curves[ERROR][late])))
-        cells.append(cell(f"{prefix}{ERROR}, from {settings['late']} on, mean", float(np.mean(curves[ERROR][late]))))
-        for quantity in ("not proved", "not proved, tighter test"):
-            cells.append(cell(f"{prefix}{quantity}, mean", float(np.mean(curves[quantity]))))
-        both = f"{prefix}correlation of optimal and proved, from {settings['late']} on"
-        cells.append(cell(both, _correlation(curves["not optimal"][late], curves["not proved"][late])))
-        cells += [
-            cell(f"{prefix}{quantity}, iteration {k}", values[k - 1], headline=False)
-            for k in settings["shown"]
-            for quantity, values in curves.items()
-            if k <= len(values)
-        ]
+        late, since = slice(settings["late"] - 1, None), f"from {settings['late']} on"
+        for words, value in (
+            ("iterations", len(curves["not optimal"])),
+            ("relative gap at the end", gap),
+            ("not optimal, mean", np.mean(curves["not optimal"])),
+            (f"{ERROR}, {since} at most", max(curves[ERROR][late])),
+            (f"{ERROR}, {since}, mean", np.mean(curves[ERROR][late])),
+            ("not proved, mean", np.mean(curves["not proved"])),
+            ("not proved, tighter test, mean", np.mean(curves["not proved, tighter test"])),
+            (
+                f"correlation of optimal and proved, {since}",
+                _correlation(curves["not optimal"][late], curves["not proved"][late]),
+            ),
+        ):
+            cells.append(cell(f"{where}: {words}", float(value), row=where, column=words))
+        for k, (quantity, values) in product(settings["shown"], curves.items()):
+            if k <= len(values):
+                name = f"{where}: {quantity}, iteration {k}"
+                shown = _part_of(quantity) if intercept and oracle == "paper" else {}
+                cells.append(
+                    cell(name, values[k - 1], headline=False, row=f"iteration {k}", column=f"lambda {lam:g}", **shown)
+                )
     return cells
+
+
+def _part_of(quantity: str) -> dict[str, str]:
+    """Return the table of the README in which a quantity stands at some iterations, if it does."""
+    shown = ("not optimal", "not proved", ERROR)
+    return {"part": f"With an intercept, {' / '.join(shown)}"} if quantity in shown else {}
 
 
 def _correlation(a: list[float], b: list[float]) -> float:

@@ -52,7 +52,7 @@ def clique_recovery(settings: Settings, step: Step) -> list[Cell]:
 
 def clique_objective(settings: Settings, step: Step) -> list[Cell]:
     """Lowest objective seen after so many epochs, with the mean loss and lambda as in the paper; bounds at the end."""
-    curves: dict[str, list[float]] = {}
+    curves: dict[tuple[str, str], list[float]] = {}
     for seed in range(settings["seeds"]):
         problem = _Synthetic(settings, seed)
         for name in settings["methods"]:
@@ -62,14 +62,21 @@ def clique_objective(settings: Settings, step: Step) -> list[Cell]:
                 seen = settings["lambda"] * history.primal[history.pass_ <= epochs]
                 # Weights of zero cost one for each label.
                 lowest = min(seen, default=float(problem.Y.shape[1]))
-                curves.setdefault(f"{name}, {epochs} epochs", []).append(lowest)
+                curves.setdefault((name, f"{epochs} epochs"), []).append(lowest)
             for words, value in (
                 ("at the end", settings["lambda"] * model.certificate_.primal),
                 ("lower bound", settings["lambda"] * model.certificate_.dual),
                 ("epochs in all", float(model.n_iter_)),
             ):
-                curves.setdefault(f"{name}, {words}", []).append(value)
-    return [cell(name, draws, values=draws) for name, draws in curves.items()]
+                curves.setdefault((name, words), []).append(value)
+    means = [cell(f"{name}, {words}", draws, row=words, column=name) for (name, words), draws in curves.items()]
+    each = [
+        cell(f"{name}, {words}, seed {seed}", value, part="Each seed", row=f"{name}, {words}", column=f"seed {seed}")
+        for (name, words), draws in curves.items()
+        if words in ("at the end", "lower bound")
+        for seed, value in enumerate(draws)
+    ]
+    return [*means, *each]
 
 
 def label_graphs(settings: Settings, step: Step) -> list[Cell]:
@@ -83,7 +90,10 @@ def label_graphs(settings: Settings, step: Step) -> list[Cell]:
             model = model_of(name, choice, len(X)).fit(X, Y)
             scores[name].append(measures(Y_test, model.predict(X_test)))
             chosen[name].append(", ".join(f"{key} = {value}" for key, value in choice.items()))
-    return [cell for name in scores for cell in measured(name, scores[name], chosen[name])]
+    cells = [cell for name in scores for cell in measured(name, scores[name], chosen[name])]
+    for one, other in settings.get("differences", []):
+        cells += measured(f"{one} minus {other}", [a - b for a, b in zip(scores[one], scores[other], strict=True)])
+    return cells
 
 
 def _chosen(

@@ -55,19 +55,26 @@ def printed_solver(settings: Settings, step: Step) -> list[Cell]:
             max_iter=20_000,
             random_state=0,
         ).fit(data.X, data.Y)
-        cells.append(cell(f"{name}certified objective", lam * model.certificate_.primal))
-        cells.append(cell(f"{name}certified lower bound", lam * model.certificate_.dual))
+        bounds = {"objective": lam * model.certificate_.primal, "lower bound": lam * model.certificate_.dual}
+        cells += _line(f"{name}certified", " ", bounds)
         for variant, sigma in product(("printed", "accumulated"), settings["sigma"]):
-            of = f"{name}{variant}, sigma = {sigma:g} lambda: "
+            of = f"{name}{variant}, sigma = {sigma:g} lambda"
             step(of)
             solver = _Spdca(data.X, data.Y.astype(int), model.cliques_, lam, sigma, variant == "accumulated")
             run = solver.run(settings["epochs"], settings["epsilon"], np.random.default_rng(0))
-            cells.append(cell(f"{of}objective", run.objective))
-            cells.append(cell(f"{of}its own estimate f_h", run.estimate))
-            cells.append(cell(f"{of}epochs", run.epochs))
-            cells.append(cell(f"{of}sum of the norms of the cliques", run.norms))
-            cells.append(cell(f"{of}theta at the end", solver.theta))
+            measured = {
+                "objective": run.objective,
+                "its own estimate f_h": run.estimate,
+                "epochs": run.epochs,
+                "sum of the norms of the cliques": run.norms,
+                "theta at the end": solver.theta,
+            }
+            cells += _line(of, ": ", measured)
     return cells
+
+
+def _line(row: str, between: str, measured: dict[str, float]) -> list[Cell]:
+    return [cell(f"{row}{between}{column}", value, row=row, column=column) for column, value in measured.items()]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
-from multimargin import certify, datasets, metrics
+from multimargin import certify, datasets, load, metrics, save
 from multimargin.baselines import BinaryRelevance, GroupSparseLogLinear
 from multimargin.datasets import make_clique_labels
 from multimargin.errors import InputError
@@ -99,11 +99,83 @@ def test_candidates_are_named_pairs(problem):
     assert model.edges_.tolist() == [[0, 1]]
     with pytest.raises(InputError, match="pairs of labels; got one of 3"):
         GroupSparseLogLinear(candidates=[("a", "b", "c")]).fit(X, sets)
-    with pytest.raises(InputError, match="treewidth above 16"):
+    with pytest.raises(InputError, match='treewidth above 16.*likelihood="pseudo"'):
         GroupSparseLogLinear().fit(np.eye(40), np.eye(40, 30, dtype=int))
     chain = [(k, k + 1) for k in range(29)]
     labels = np.eye(40, 30, dtype=int)
     assert GroupSparseLogLinear(candidates=chain, tol=1e-2).fit(np.eye(40), labels).certificate_.converged
+
+
+def pseudo_optimum(X, Y, C, penalty, weight):
+    """Each label given the others, by a general solver."""
+    psi, n_labels = np.column_stack([X, np.ones(len(X))]), Y.shape[1]
+    signs = 2.0 * Y - 1.0
+    pairs = [(a, b) for a in range(n_labels) for b in range(a + 1, n_labels)]
+    W = cp.Variable((n_labels + len(pairs), psi.shape[1]))
+    scores = psi @ W.T
+    loss = 0
+    for k in range(n_labels):
+        field = scores[:, k]
+        for place, pair in enumerate(pairs, start=n_labels):
+            if k in pair:
+                field = field + cp.multiply(signs[:, sum(pair) - k], scores[:, place])
+        loss = loss + weight @ cp.logistic(-2 * cp.multiply(signs[:, k], field))
+    edges = sum(cp.norm(W[place]) for place in range(n_labels, n_labels + len(pairs)))
+    value = 0.5 * cp.sum_squares(W[:n_labels]) + C * (loss + penalty * weight.sum() * edges)
+    return cp.Problem(cp.Minimize(value)).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("penalty", [0.01, 0.1])
+def test_the_pseudo_likelihood_is_at_its_optimum(problem, rng, penalty):
+    X, Y = problem
+    weight = rng.uniform(0.5, 2.0, 40)
+    seen = []
+    model = GroupSparseLogLinear(
+        C=0.5,
+        edge_penalty=penalty,
+        likelihood="pseudo",
+        tol=1e-6,
+        max_iter=10_000,
+        callback=lambda p: seen.append(p) and None,
+    )
+    model.fit(X, Y, sample_weight=weight)
+    best = pseudo_optimum(X, Y, 0.5, penalty, weight)
+    assert model.certificate_.converged
+    assert model.certificate_.primal == pytest.approx(best, rel=2e-6)
+    assert all(p.dual <= best * (1 + 1e-6) and p.primal >= best * (1 - 1e-6) for p in seen)
+    again = certify(model, X, Y, weight)
+    assert (again.primal, again.dual) == pytest.approx((model.certificate_.primal, model.certificate_.dual), rel=1e-12)
+
+
+def test_without_pairs_both_likelihoods_are_the_same(problem):
+    X, Y = problem
+    full, pseudo = (
+        GroupSparseLogLinear(C=0.5, candidates=[], likelihood=kind, tol=1e-9, max_iter=10_000).fit(X, Y)
+        for kind in ("full", "pseudo")
+    )
+    np.testing.assert_allclose(pseudo.coef_, full.coef_, atol=1e-6)
+    assert pseudo.certificate_.primal == pytest.approx(full.certificate_.primal, rel=1e-8)
+
+
+def test_pseudo_likelihood_takes_any_graph(rng, tmp_path):
+    """More labels than can be summed over: predictions are those of the mean field, from a model file as well."""
+    X = rng.normal(size=(60, 3))
+    Y = (X @ rng.normal(size=(3, 22)) + rng.normal(size=(60, 22)) > 0).astype(int)
+    Y[:, 1] = Y[:, 0]
+    model = GroupSparseLogLinear(C=0.1, edge_penalty=1e-3, likelihood="pseudo", tol=0.05).fit(X, Y)
+    assert model.certificate_.converged
+    assert np.linalg.norm(model.edge_coef_, axis=1).size > 150
+    scores = model.decision_function(X)
+    around = 2.0 * (X @ model.coef_.T + model.intercept_)
+    for (a, b), coef, intercept in zip(model.edges_, model.edge_coef_, model.edge_intercept_, strict=True):
+        around[:, a] += 2.0 * (X @ coef + intercept) * np.tanh(scores[:, b] / 2)
+        around[:, b] += 2.0 * (X @ coef + intercept) * np.tanh(scores[:, a] / 2)
+    np.testing.assert_allclose(scores, around, atol=1e-4)
+    np.testing.assert_allclose(model.decision_function(X[:5]), scores[:5], atol=1e-6)
+    save(model, tmp_path / "wide.mm")
+    np.testing.assert_array_equal(load(tmp_path / "wide.mm").predict(X), model.predict(X))
+    sparse = GroupSparseLogLinear(C=0.1, edge_penalty=0.3, likelihood="pseudo", rule="marginal", tol=0.05).fit(X, Y)
+    assert np.isfinite(sparse.decision_function(X)).all()
 
 
 def test_every_pass_has_bounds_that_hold(problem):

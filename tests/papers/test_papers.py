@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import inspect
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import pytest
 import multimargin
 from multimargin import baselines, datasets
 from multimargin.errors import InputError
-from papers import readme
+from papers import readme, tables
 from papers.__main__ import main
 from papers.hariharan2012.dual_progress import _reached
 from papers.tables import compared, experiment, find_tables, picture
@@ -23,6 +24,7 @@ from papers.tan2015.lsg21 import LSG21, linked_labels
 
 REPOSITORY = Path(__file__).parents[2]
 LISTED = find_tables()
+NOT_AT_HAND = {"pascal", "pascal07", "mirflickr", "fmri", "table2-full", "table3-siam", "table3-ayahoo"}
 TABLES = [table for table in LISTED if "unavailable" not in table]
 
 
@@ -218,6 +220,15 @@ def test_seconds_of_another_machine_get_no_verdict():
     assert compared({"ours": 1.0, "judged": False}, 20.0, 0.5, False)["verdict"] is None
 
 
+def test_other_data_are_not_comparable(monkeypatch):
+    cells = [{"name": name, "ours": 1.0, "headline": True} for name in ("loss", "not in the paper")]
+    monkeypatch.setattr(tables, "experiment", lambda table: lambda settings, step: cells)
+    table = {"paper": "smith2001", "table": "table1", "title": "", "deviations": [], "tolerance": 0.5}
+    for comparable, verdict in ((True, "reproduced"), (False, "not comparable")):
+        settings = {**table, "published": {"loss": 1.2}, "comparable": comparable}
+        assert [row["verdict"] for row in tables.reproduce(settings, False, print)["rows"]] == [verdict, None]
+
+
 def test_output_kernels_run(small, data_home):
     ours = {table: small("guo2013", table) for table in ("scene", "fig1", "fig2", "threshold")}
     assert ours["scene"]["LS-K, micro"] < ours["scene"]["CSRL, micro"]
@@ -312,11 +323,47 @@ def test_a_table_is_written_where_the_readme_has_a_place_for_it(monkeypatch, tmp
         readme.write_table({"paper": "smith2001", "table": "table2", "rows": rows})
 
 
-def test_tables_that_are_written_have_their_place():
-    for table in LISTED:
-        text = (REPOSITORY / "papers" / table["paper"] / "README.md").read_text(encoding="utf-8")
-        begin = text.count(f"<!-- {table['table']}: written by the command -->")
-        assert begin == text.count(f"<!-- end of {table['table']} -->") <= 1
+def test_parts_of_a_table_stand_below_each_other():
+    rule = {"headline": False, "spread": None, "published": None, "verdict": None}
+    rows = [
+        {"name": "loss", "ours": 0.5, **rule, "headline": True},
+        {"name": "loss, C = 1", "ours": 1e-5, "part": "The grid", "row": "C = 1", "column": "loss", **rule},
+        {"name": "gap, C = 1", "ours": 2.0, "part": "The grid", "row": "C = 1", "column": "loss", **rule},
+        {"name": "zero, C = 1", "ours": -3e-17, "part": "The grid", "row": "C = 1", "column": "loss", **rule},
+        {"name": "not shown", "ours": 1.0, "row": "C = 1", "column": "loss", **rule},
+    ]
+    assert readme.markdown({"rows": rows, "decimals": 3}).splitlines() == [
+        "|  | ours (sd) |",
+        "| --- | --- |",
+        "| loss | 0.500 |",
+        "",
+        "The grid:",
+        "",
+        "|  | loss |",
+        "| --- | --- |",
+        "| C = 1 | 1e-05 / 2 / 0 |",
+    ]
+
+
+@pytest.mark.parametrize("paper", sorted({table["paper"] for table in LISTED}))
+def test_every_table_of_a_readme_is_written_by_its_command(paper):
+    """None is laid out by hand, and none whose data are at hand is left out."""
+    written: dict[str, int] = {}
+    inside = None
+    for line in (REPOSITORY / "papers" / paper / "README.md").read_text(encoding="utf-8").splitlines():
+        if begin := re.fullmatch(r"<!-- (\S+): written by the command -->", line):
+            inside = begin[1]
+            assert inside not in written
+            written[inside] = 0
+        elif end := re.fullmatch(r"<!-- end of (\S+) -->", line):
+            assert end[1] == inside
+            inside = None
+        elif line.lstrip().startswith("|"):
+            assert inside, f"laid out by hand: {line}"
+            written[inside] += 1
+    assert inside is None
+    assert set(written) == {table["table"] for table in LISTED if table["paper"] == paper} - NOT_AT_HAND
+    assert min(written.values()) >= 3
 
 
 def test_only_whole_tables_are_written(run):

@@ -6,7 +6,8 @@ Minimises, over positive semidefinite Q,
 
     P(Q) = \tfrac12 |Q|_F^2 + \sum_i c_i \max_y \big( \Delta(y, y_i) - |r_i - y|_Q^2 + |r_i - y_i|_Q^2 \big)
 
-with the Hamming distance and :math:`|v|_Q^2 = v^\top Q v`. The label sets that attain the maxima give a plane
+with the Hamming distance and :math:`|v|_Q^2 = v^\top Q v`, y being a label set or, relaxed, a point of the box around
+them all. The points that attain the maxima give a plane
 :math:`b_k - \langle Q, G_k \rangle` below the second term. Of the problem with K planes the dual is
 :math:`\max_a\; a^\top b - \tfrac12 |[\sum_k a_k G_k]_+|_F^2` over :math:`a \ge 0, \sum a \le 1`, where
 :math:`[\cdot]_+` is the positive semidefinite part, Q at the optimum; its value is a lower bound. It is maximised
@@ -23,6 +24,7 @@ from scipy.optimize import minimize
 
 from multimargin import _core
 from multimargin._core import Status
+from multimargin.baselines._metric_oracles import MetricOracle
 from multimargin.estimators.certificate import Bounds
 from multimargin.estimators.monitor import Clock
 from multimargin.kernels import one_blas_thread
@@ -38,27 +40,25 @@ INNER_SHARE = 0.1
 
 @dataclass(frozen=True)
 class MetricProblem:
-    """Predictions r and label sets of the rows, as numbers 0 and 1, their costs, and inference over all label pairs."""
+    """Predictions r and label sets of the rows, as numbers 0 and 1, their costs, and what finds the maxima."""
 
     predicted: Array
     truth: Array
     cost: Array
-    inference: _core.CliqueInference
-    threads: int
+    oracle: MetricOracle
 
     def plane(self, Q: Array) -> tuple[Array, float, float, float]:
         """Return G and b of the plane at Q, the objective there, and the share of maxima that were proved."""
         own = self.predicted - self.truth
-        found = self.inference.maximize(self._characters(Q), self.threads)
-        chosen = found.y.astype(np.float64)
+        chosen, slack, exact = self.oracle.find(Q, self.predicted, self.truth)
         other = self.predicted - chosen
         distance = np.abs(chosen - self.truth).sum(axis=1)
         value = distance - np.sum(other @ Q * other, axis=1) + np.sum(own @ Q * own, axis=1)
-        upper = value + np.where(found.exact, 0.0, found.bound - found.value)
+        upper = value + slack
         used = self.cost * (value > 0)  # the true label set is always a choice
         G = (used[:, None] * other).T @ other - (used[:, None] * own).T @ own
         primal = 0.5 * float(np.sum(Q * Q)) + float(self.cost @ np.maximum(upper, 0.0))
-        return 0.5 * (G + G.T), float(used @ distance), primal, float(found.exact.mean())
+        return 0.5 * (G + G.T), float(used @ distance), primal, float(exact.mean())
 
     def solve(self, limits: _core.Limits) -> tuple[Array, Bounds, int, Status]:
         """Minimise; return Q, its bounds, planes and why it ended."""
@@ -86,13 +86,6 @@ class MetricProblem:
             planes.add(G, b)
             Q, value = planes.solve(INNER_SHARE * max(lowest - dual, limits.tol * lowest))
             dual = max(dual, value)
-
-    def _characters(self, Q: Array) -> Array:
-        """Coefficients of signs and products of signs in what is maximised, but for a constant."""
-        single = self.predicted @ Q - 0.5 * Q.sum(axis=0) - (self.truth - 0.5)
-        first, second = np.triu_indices(len(Q), k=1)
-        pairs = np.broadcast_to(-0.5 * Q[first, second], (len(single), len(first)))
-        return np.ascontiguousarray(np.hstack([single, pairs]))
 
 
 @dataclass

@@ -14,7 +14,9 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from multimargin import _core
 from multimargin.baselines._inputs import Inputs
+from multimargin.baselines._likelihoods import Likelihood, PseudoLikelihood, WholeLikelihood
 from multimargin.baselines._log_linear import LogLinearProblem
+from multimargin.baselines._mean_field import mean_field
 from multimargin.baselines._whole_label_sets import refuse_unknown_labels, varying_labels
 from multimargin.errors import InputError
 from multimargin.estimators.certificate import Bounds
@@ -34,7 +36,7 @@ MOST_TREEWIDTH = 16
 
 @dataclass(frozen=True)
 class PairTask:
-    """A problem, the columns of the labels that vary, pairs of these by position, and inference if there are labels."""
+    """A problem, the columns of the labels that vary, pairs of these by position, and inference if sums are taken."""
 
     problem: Problem
     varies: NDArray[np.intp]
@@ -60,6 +62,11 @@ class GroupSparseLogLinear(LinearModel):
     where :math:`c_i = C \cdot \text{weight}_i`. The norms are not squared: the weights of most pairs are zero, and the
     others are the edges of a graph. Without edges the model is logistic regression, label by label.
 
+    The sums over label sets take time exponential in the treewidth of the graph of candidates, which must not be above
+    16. The pseudo-likelihood puts the product :math:`\prod_k p(y_k \mid y_{-k}, x)` over single labels, each given the
+    others, in the place of :math:`p(y \mid x)`: a problem of its own, without such sums, for any graph. It takes some
+    numbers for each row and candidate pair in memory.
+
     Parameters
     ----------
     C : float or "scale", default="scale"
@@ -69,10 +76,13 @@ class GroupSparseLogLinear(LinearModel):
         :math:`\lambda`, against the mean log-loss of a row, so that it has the same effect for any number of rows. A
         pair has an edge once the mean of :math:`(\chi_{ab}(y) - \mathrm E\, \chi_{ab})\, x` is longer.
     candidates : "all" or list of label pairs, default="all"
-        Pairs that may have an edge, by label names. The sums over label sets take time exponential in the treewidth of
-        their graph: with more than 17 labels, give a graph of pairs that is not too dense.
+        Pairs that may have an edge, by label names. With more than 17 labels, give a graph of pairs that is not too
+        dense, or choose the pseudo-likelihood.
+    likelihood : {"full", "pseudo"}, default="full"
+        What is maximised in training.
     rule : {"map", "marginal"}, default="map"
-        Whether to predict the most probable label set, or the labels with a probability above one half.
+        Whether to predict the most probable label set, or the labels with a probability above one half. Where the
+        graph learned by pseudo-likelihood has a treewidth above 16, both are those of its mean field.
     max_iter : int, default=1000
         Largest number of passes over the data.
 
@@ -111,6 +121,7 @@ class GroupSparseLogLinear(LinearModel):
         **LinearModel._parameter_constraints,
         "edge_penalty": [Interval(Real, 0, None, closed="neither")],
         "candidates": [StrOptions({"all"}), list, tuple],
+        "likelihood": [StrOptions({"full", "pseudo"})],
         "rule": [StrOptions({"map", "marginal"})],
     }
 
@@ -120,6 +131,7 @@ class GroupSparseLogLinear(LinearModel):
         *,
         edge_penalty: float = 0.01,
         candidates: Any = "all",
+        likelihood: str = "full",
         rule: str = "map",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
@@ -133,6 +145,7 @@ class GroupSparseLogLinear(LinearModel):
         self.C = C
         self.edge_penalty = edge_penalty
         self.candidates = candidates
+        self.likelihood = likelihood
         self.rule = rule
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
@@ -149,13 +162,15 @@ class GroupSparseLogLinear(LinearModel):
         refuse_unknown_labels(type(self).__name__, problem.labels)
         varies = np.flatnonzero(~problem.constant)
         pairs = self._candidate_pairs(problem, varies)
+        if self.likelihood == "pseudo":
+            return PairTask(problem, varies, pairs, None)
         too_many = len(varies) > MOST_TREEWIDTH + 1 and len(pairs) == len(varies) * (len(varies) - 1) // 2
         inference = None if too_many or not len(varies) else _inference(len(varies), pairs)
         if len(varies) and (inference is None or not inference.has_sums):
             msg = (
                 f"The graph of {len(pairs)} candidate pairs of {len(varies)} labels has a treewidth above "
-                f"{MOST_TREEWIDTH}: sums over label sets would take too long. Give fewer pairs as candidates=, or use "
-                "CliqueClassifier."
+                f"{MOST_TREEWIDTH}: sums over label sets would take too long. Give fewer pairs as candidates=, or "
+                'choose likelihood="pseudo".'
             )
             raise InputError(msg)
         return PairTask(problem, varies, pairs, inference)
@@ -216,18 +231,21 @@ class GroupSparseLogLinear(LinearModel):
         return self._log_linear(task).bounds(self._weights(task, vars(self)))
 
     def _log_linear(self, task: PairTask) -> LogLinearProblem:
-        assert task.inference is not None
         cost = task.problem.costs.row
         signs = 2.0 * varying_labels(task.problem).toarray() - 1.0
         products = [signs[:, a] * signs[:, b] for a, b in task.pairs]
+        characters = np.column_stack([signs, *products])
+        likelihood: Likelihood
+        if task.inference is None:
+            likelihood = PseudoLikelihood(characters, np.array(task.pairs, dtype=np.intp).reshape(-1, 2))
+        else:
+            likelihood = WholeLikelihood(characters, task.inference, task.problem.n_jobs)
         return LogLinearProblem(
             inputs=Inputs(task.problem.X, self._constant_feature()),
-            characters=np.column_stack([signs, *products]),
+            likelihood=likelihood,
             n_labels=len(task.varies),
             cost=cost,
             penalty=float(self.edge_penalty) * float(cost.sum()),
-            inference=task.inference,
-            threads=task.problem.n_jobs,
         )
 
     def _scores(self, X: Any) -> NDArray[Any]:
@@ -237,7 +255,9 @@ class GroupSparseLogLinear(LinearModel):
         scores = np.empty((X.shape[0], n_labels))
         for rows in row_blocks(X.shape[0], len(coef)):
             theta = np.ascontiguousarray(safe_sparse_dot(X[rows], coef.T, dense_output=True) + intercept, np.float64)
-            if self.rule == "map":
+            if not inference.has_sums:
+                scores[rows] = mean_field(theta[:, :n_labels], self.edges_, theta[:, n_labels:])
+            elif self.rule == "map":
                 scores[rows] = inference.max_marginals(theta, 1)
             else:
                 mean = inference.sums(theta, 1).moments[:, :n_labels]
@@ -250,7 +270,8 @@ class GroupSparseLogLinear(LinearModel):
             expect(np.all(value[:, 0] < value[:, 1]), "must list each pair in order")
             expect(len(np.unique(value, axis=0)) == len(value), "must list each pair once")
             pairs: list[Clique] = [(int(a), int(b)) for a, b in value]
-            expect(_inference(sizes["labels"], pairs).has_sums, f"must have a treewidth of at most {MOST_TREEWIDTH}")
+            sums = self.likelihood == "pseudo" or _inference(sizes["labels"], pairs).has_sums
+            expect(sums, f"must have a treewidth of at most {MOST_TREEWIDTH}")
 
         rules = {
             "edges_": edges,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 from sklearn.utils.extmath import safe_sparse_dot
 
-from multimargin import _core
 from multimargin.baselines._inputs import Inputs
 from multimargin.baselines._links import LinkSettings, fit_links
+from multimargin.baselines._mean_field import mean_field
+from multimargin.baselines._metric_oracles import MOST_LABELS, BoxOracle, MetricOracle, SetOracle
 from multimargin.baselines._output_metric import MetricProblem
 from multimargin.baselines._ridge import RidgeProblem
 from multimargin.baselines._whole_label_sets import refuse_unknown_labels, varying_labels
@@ -32,8 +32,9 @@ __all__ = ["MMOC"]
 
 Array = NDArray[np.float64]
 
-MOST_LABELS = 20
 SMALLEST_EIGENVALUE = 1e-6
+ORACLE_SHARE = 0.1
+"""Share of the tolerance that may be lost where maxima over the box are not exact."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,10 @@ class MMOC(LinearModel):
     the difference between the least value of a set without it and that of one with it.
 
     The authors' equations were not at hand: this is the simplest problem with the properties they describe. All label
-    sets are searched, which limits it to 20 labels.
+    sets are searched, which limits it to 20 labels. With more, y is any point of the box :math:`[0, 1]^L` in training
+    (over-generating inference): every row then has a concave maximum, the objective is an upper bound of the one above,
+    and the certificate is of this relaxed problem. Training takes rows x labels squared steps, some dozens of times for
+    each plane: seconds for a hundred labels and a thousand rows, about a minute for ten thousand.
 
     Parameters
     ----------
@@ -79,6 +83,10 @@ class MMOC(LinearModel):
     folds : int, default=0
         Folds for predictions r of rows that were held out; 0 takes those of the training rows themselves, which say
         little where features are many.
+    inference : {"auto", "exact", "box"}, default="auto"
+        Whether all label sets are searched in training, or the box around them; ``"auto"`` searches all sets of up to
+        20 labels that vary. Predictions search all sets where at most 20 labels have weights in pairs. With more, they
+        are those of the mean field, and a score is the log-odds of a label in it.
     max_iter : int, default=200
         Largest number of cutting planes.
 
@@ -93,7 +101,8 @@ class MMOC(LinearModel):
     pair_weights_ : ndarray of shape (n_labels, n_labels)
         Symmetric: weights of products of two signs in the value of a label set.
     certificate_ : Certificate
-        Of the problem of the metric.
+        Of the problem of the metric. ``oracle_exact`` is the share of the rows whose maximum at the returned metric is
+        proved to be that of a label set, which in the box it need not be.
 
     References
     ----------
@@ -117,6 +126,7 @@ class MMOC(LinearModel):
         "regression_C": [Interval(Real, 0, None, closed="neither")],
         "decoding": [StrOptions({"combined", "nearest"})],
         "folds": [Interval(Integral, 0, None, closed="left")],
+        "inference": [StrOptions({"auto", "exact", "box"})],
     }
 
     def __init__(
@@ -126,6 +136,7 @@ class MMOC(LinearModel):
         regression_C: float = 1.0,
         decoding: str = "combined",
         folds: int = 0,
+        inference: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 200,
         time_limit: float | None = None,
@@ -137,6 +148,7 @@ class MMOC(LinearModel):
         self.regression_C = regression_C
         self.decoding = decoding
         self.folds = folds
+        self.inference = inference
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
@@ -147,10 +159,10 @@ class MMOC(LinearModel):
     def _prepare(self, problem: Problem) -> CodingTask:
         refuse_unknown_labels(type(self).__name__, problem.labels)
         varies = np.flatnonzero(~problem.constant)
-        if len(varies) > MOST_LABELS:
+        if self.inference == "exact" and len(varies) > MOST_LABELS:
             msg = (
-                f"MMOC searches all label sets and takes at most {MOST_LABELS} labels that vary; got {len(varies)}. "
-                "Choose fewer labels, or use PLST or CliqueClassifier."
+                f'inference="exact" searches all label sets and takes at most {MOST_LABELS} labels that vary; got '
+                f'{len(varies)}. Choose inference="box", which searches the box around them.'
             )
             raise InputError(msg)
         if self.folds == 1 or self.folds > problem.labels.n_samples:
@@ -184,7 +196,12 @@ class MMOC(LinearModel):
         for train, test in splits:
             W = self._ridge(problem.X[train], truth[train], problem.costs.row[train])
             predicted[test] = Inputs(problem.X[test], 1.0).scores(W)
-        return MetricProblem(predicted, truth, problem.costs.row, _all_pairs(len(task.varies)), problem.n_jobs)
+        return MetricProblem(predicted, truth, problem.costs.row, self._oracle(len(task.varies), problem.n_jobs))
+
+    def _oracle(self, n_labels: int, threads: int) -> MetricOracle:
+        if self.inference == "box" or n_labels > MOST_LABELS:
+            return BoxOracle(ORACLE_SHARE * self.tol)
+        return SetOracle(n_labels, threads)
 
     def _ridge(self, X: Any, truth: Array, cost: Array) -> Array:
         """Weights of the regression of the labels; rows count by their weights."""
@@ -232,20 +249,20 @@ class MMOC(LinearModel):
         n_labels = len(self.label_names_)
         first, second = np.nonzero(np.triu(self.pair_weights_, k=1))
         pairs = [*((k,) for k in range(n_labels)), *((int(a), int(b)) for a, b in zip(first, second, strict=True))]
-        inference = compiled(n_labels, pairs, "auto", MOST_LABELS)
+        ends, weights = np.column_stack([first, second]), self.pair_weights_[first, second]
+        relaxed = len(np.unique(ends)) > MOST_LABELS
+        inference = None if relaxed else compiled(n_labels, pairs, "auto", MOST_LABELS)
         scores = np.empty((X.shape[0], n_labels))
         for rows in row_blocks(X.shape[0], len(pairs)):
-            theta = np.empty((rows.stop - rows.start, len(pairs)))
-            theta[:, :n_labels] = safe_sparse_dot(X[rows], self.coef_.T, dense_output=True) + self.intercept_
-            theta[:, n_labels:] = self.pair_weights_[first, second]
-            scores[rows] = inference.max_marginals(theta, 1)
+            single = safe_sparse_dot(X[rows], self.coef_.T, dense_output=True) + self.intercept_
+            if inference is None:
+                scores[rows] = mean_field(np.asarray(single, dtype=np.float64), ends, weights[None])
+            else:
+                theta = np.empty((len(single), len(pairs)))
+                theta[:, :n_labels], theta[:, n_labels:] = single, weights
+                scores[rows] = inference.max_marginals(theta, 1)
         return scores
 
     def _fitted_rules(self) -> dict[str, Rule]:
         square = array_of("labels labels")
         return {**super()._fitted_rules(), "metric_": square, "pair_weights_": square}
-
-
-def _all_pairs(n_labels: int) -> _core.CliqueInference:
-    subsets = [*((k,) for k in range(n_labels)), *combinations(range(n_labels), 2)]
-    return compiled(n_labels, subsets, "auto", MOST_LABELS)
