@@ -247,16 +247,18 @@ template <class T>
 using MoveLists = std::vector<std::vector<Move<T>>>;
 
 // out[l][c] += sum over l's moves of by * rows[at][c], for the columns first <= c < last. The moves of l are begin[l]
-// to end[l]. The terms of a strip are summed in registers before they are added: a small sum loses no digits.
+// to end[l], those of all labels are of the rows `moved`. The terms of a strip are summed in registers before they are
+// added: a small sum loses no digits.
 template <class T>
 MULTIMARGIN_SIMD __attribute__((noinline)) void add_products(std::span<const T* const> rows,
+                                                             std::span<const T* const> moved,
                                                              const Move<T>* const* begin, const Move<T>* const* end,
                                                              LabelMajorTable<T>& out, Index first, Index last) {
     constexpr int width = 8;
     constexpr Index strip = width * lanes<T>;
     for (Index c = first; c < last; c += strip) {
         if (c + strip < last)
-            for (const T* row : rows)
+            for (const T* row : moved)
                 for (int line = 0; line < width; line += 2) __builtin_prefetch(row + c + strip + line * lanes<T>, 0, 2);
         for (Index l = 0; l < out.labels(); ++l) {
             if (begin[l] == end[l]) continue;
@@ -344,8 +346,16 @@ void add_all_products(const GramRows<T>& gram, std::span<const std::int32_t> pos
                       LabelMajorTable<T>& out, int threads, Control& control) {
     const auto labels = static_cast<std::size_t>(out.labels());
     const auto blocks = (positions.size() + product_rows - 1) / product_rows;
-    std::vector<const T*> rows;
-    for (auto i : positions) rows.push_back(gram.row(i));
+    std::vector<const T*> rows, moved;
+    std::vector<std::uint8_t> moves_some(positions.size());
+    for (const auto& of_label : moves)
+        for (const auto& m : of_label) moves_some[static_cast<std::size_t>(m.at)] = 1;
+    std::vector<std::size_t> moved_until{0};  // by block
+    for (std::size_t a = 0; a < positions.size(); ++a) {
+        rows.push_back(gram.row(positions[a]));
+        if (moves_some[a]) moved.push_back(rows[a]);
+        if ((a + 1) % product_rows == 0 || a + 1 == positions.size()) moved_until.push_back(moved.size());
+    }
     std::vector<const Move<T>*> cuts((blocks + 1) * labels);
     for (std::size_t l = 0; l < labels; ++l) {
         const Move<T>*m = moves[l].data(), *last = m + moves[l].size();
@@ -358,7 +368,9 @@ void add_all_products(const GramRows<T>& gram, std::span<const std::int32_t> pos
     parallel_for(tasks, threads, control, [&](int task, bool on_caller) {
         const Index first = task * product_columns, last = std::min(out.stride(), first + product_columns);
         for (std::size_t b = 0; b < blocks && !control.leave_unfinished(on_caller); ++b)
-            add_products<T>(rows, &cuts[b * labels], &cuts[(b + 1) * labels], out, first, last);
+            add_products<T>(
+                rows, std::span<const T* const>(moved).subspan(moved_until[b], moved_until[b + 1] - moved_until[b]),
+                &cuts[b * labels], &cuts[(b + 1) * labels], out, first, last);
     });
 }
 
