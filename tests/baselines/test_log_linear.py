@@ -189,11 +189,13 @@ def test_every_pass_has_bounds_that_hold(problem):
     assert all(p.dual <= best * (1 + 1e-6) and p.primal >= best * (1 - 1e-6) for p in seen)
 
 
-def test_sparse_rows_of_any_scale(problem):
+@pytest.mark.parametrize("likelihood", ["full", "pseudo"])
+def test_sparse_rows_of_any_scale(problem, likelihood):
     X, Y = problem
     X = X * [1.0, 1e-2, 30.0]
-    dense = GroupSparseLogLinear(tol=1e-4, max_iter=20_000).fit(X, Y)
-    sparse = GroupSparseLogLinear(tol=1e-4, max_iter=20_000).fit(sp.csr_matrix(X), Y)
+    dense, sparse = (
+        GroupSparseLogLinear(likelihood=likelihood, tol=1e-4, max_iter=20_000).fit(x, Y) for x in (X, sp.csr_matrix(X))
+    )
     assert dense.certificate_.converged
     np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=1e-6)
 

@@ -3,6 +3,7 @@ from itertools import product
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from multimargin import certify
@@ -139,6 +140,15 @@ def test_the_relaxed_metric_is_the_optimum(problem, rng, C):
     exact = MMOC(C=C, regression_C=2.0, tol=1e-5).fit(X, Y, sample_weight=weight)
     assert model.certificate_.primal >= exact.certificate_.dual
     assert certify(model, X, Y, weight).primal == pytest.approx(model.certificate_.primal, rel=1e-9)
+
+
+def test_the_order_of_labels_and_the_layout_do_not_matter_in_the_box(problem):
+    X, Y = problem
+    model, turned = (
+        MMOC(C=0.5, inference="box", tol=1e-6).fit(x, y) for x, y in ((X, Y), (sp.csr_array(X), Y[:, ::-1]))
+    )
+    assert turned.certificate_.primal == pytest.approx(model.certificate_.primal, rel=2e-6)
+    np.testing.assert_allclose(turned.metric_[::-1, ::-1], model.metric_, atol=1e-2 * np.abs(model.metric_).max())
 
 
 def test_more_labels_than_can_be_searched(rng):

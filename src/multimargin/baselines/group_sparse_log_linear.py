@@ -99,8 +99,9 @@ class GroupSparseLogLinear(LinearModel):
     edge_intercept_ : ndarray of shape (n_edges,)
         Intercepts of the pairs.
     certificate_ : Certificate
-        The dual value is that of the model's own distributions over label sets, moved towards the true ones until they
-        are feasible; :func:`multimargin.certify` finds both values again from the model alone.
+        Of the problem with the likelihood that was chosen. The dual value is that of the model's own distributions over
+        label sets, or over each label given the others, moved towards the true ones until they are feasible;
+        :func:`multimargin.certify` finds both values again from the model alone.
 
     References
     ----------
