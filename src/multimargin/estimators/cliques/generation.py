@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from multimargin.estimators.cliques.data import CliqueData
 from multimargin.estimators.cliques.frank_wolfe import LEAST_SHARE, FrankWolfe
 from multimargin.estimators.cliques.graph import Clique, CliqueGraph, candidate_cliques
 from multimargin.estimators.cliques.prediction import CliquePredictor
-from multimargin.estimators.cliques.scores import AtomResiduals, SignificanceTest, dual_over
+from multimargin.estimators.cliques.scores import AtomResiduals, dual_over
+from multimargin.estimators.cliques.significance import SignificanceTest
 from multimargin.estimators.cliques.solution import Solution
 
 __all__ = ["Generation", "GraphRules", "Round"]
@@ -169,8 +171,12 @@ class Generation:
             return [candidates[k] for k in order[:room] if scores[k] > 0]
         # A score also counts what a clique adds to its single labels: the best ones need not be significant.
         promising = [candidates[k] for k in order[: TESTED_PER_PLACE * room] if scores[k] > 0]
-        test = SignificanceTest(self.data, residuals, rules.significance / len(candidates))
-        return test.first(promising, room)
+        return self.test.first(residuals, promising, rules.significance / len(candidates), room)
+
+    @cached_property
+    def test(self) -> SignificanceTest:
+        """Tells which cliques are significant."""
+        return SignificanceTest(self.data)
 
     def losses(self, now: Solution) -> tuple[float, float]:
         """Share of wrong labels on the rows trained on, and on the rows held out."""

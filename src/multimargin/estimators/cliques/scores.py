@@ -1,4 +1,4 @@
-"""How much a clique that is not in the model would help: exact scores by matrix products, and a significance test."""
+"""How much a clique that is not in the model would help: exact scores by matrix products."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.stats import chi2
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from multimargin import _core
 from multimargin.estimators.cliques.data import CliqueData
@@ -17,13 +15,18 @@ from multimargin.estimators.cliques.graph import Clique, CliqueGraph, label_subs
 from multimargin.estimators.cliques.pair_scores import pair_squares, sees_pairs
 from multimargin.estimators.predictor import row_blocks
 
-__all__ = ["AtomResiduals", "SignificanceTest", "clique_scores", "dual_over", "feasible", "scaled_dual", "score_any"]
+__all__ = [
+    "AtomResiduals",
+    "clique_scores",
+    "dual_over",
+    "feasible",
+    "products",
+    "rows_with_residuals",
+    "scaled_dual",
+    "score_any",
+]
 
 PANEL_BYTES = 64 * 2**20
-EXACT_SPREAD_FEATURES = 512
-PROBES = 64
-TESTED_TOGETHER = 16
-SMALL_LEVEL = 0.05
 
 
 def feasible(atoms: _core.Atoms, n_rows: int) -> _core.Atoms:
@@ -67,9 +70,9 @@ def score_pairs(
     data: CliqueData, residuals: AtomResiduals, pairs: Sequence[Clique]
 ) -> tuple[NDArray[np.float64], float, float]:
     """Scores of pairs, in double precision, from the pairs present in each row."""
-    X = _rows(data, residuals)
+    X = rows_with_residuals(data, residuals)
     R = AtomResiduals(residuals.atoms, data, np.float64).panel([(k,) for k in range(data.n_labels)])
-    Q = np.column_stack([_products(X, R), data.bias * R.sum(axis=0)])
+    Q = np.column_stack([products(X, R), data.bias * R.sum(axis=0)])
     single, ends = np.einsum("td,td->t", Q, Q), np.array(pairs)
     squares = pair_squares(data, residuals.atoms, X, ends, Q)
     scores = 0.25 * (single[ends[:, 0]] + single[ends[:, 1]] + squares)
@@ -83,19 +86,19 @@ def score_any(
     graph = CliqueGraph(data.n_labels, tuple(cliques), joint=data.joint)
     squares = np.empty((len(graph.subsets), len(graph.sight[0])))
     expected_loss = 0.0
-    X = _rows(data, residuals)
+    X = rows_with_residuals(data, residuals)
     width = max(1, PANEL_BYTES // (8 * max(len(residuals.rows), 1)))
     for start in range(0, len(squares), width):
         chosen = slice(start, min(start + width, len(squares)))
         R = residuals.panel(graph.subsets[chosen])
         last = data.bias * R.sum(axis=0, dtype=np.float64)
-        squares[chosen] = graph.squares(np.column_stack([_products(X, R), last]))
+        squares[chosen] = graph.squares(np.column_stack([products(X, R), last]))
         labels = slice(start, min(chosen.stop, data.n_labels))
         expected_loss += _expected_loss(data, R[:, : max(labels.stop - start, 0)], labels)
     return graph.scores(squares), graph.node_part(squares), expected_loss
 
 
-def _rows(data: CliqueData, residuals: AtomResiduals) -> Any:
+def rows_with_residuals(data: CliqueData, residuals: AtomResiduals) -> Any:
     """Rows of X that have residuals."""
     return data.X if len(residuals.rows) == data.X.shape[0] else data.X[residuals.rows]
 
@@ -116,18 +119,13 @@ def dual_over(
     return scaled_dual(expected_loss, 0.5 * (nodes + largest)), scores
 
 
-def _squared_norms(X: Any, R: NDArray[Any]) -> NDArray[np.float64]:
-    Q = _products(X, R)
-    return np.asarray(np.einsum("td,td->t", Q, Q, dtype=np.float64))
-
-
-def _products(X: Any, R: NDArray[Any]) -> NDArray[Any]:
+def products(X: Any, R: NDArray[Any]) -> NDArray[Any]:
     """``R' X`` in the precision of R."""
     if X.dtype == R.dtype:
         return np.asarray((X.T @ R).T if sp.issparse(X) else R.T @ X)
     Q = np.zeros((R.shape[1], X.shape[1]), dtype=R.dtype)
     for rows in row_blocks(*X.shape):
-        Q += _products(X[rows].astype(R.dtype), R[rows])
+        Q += products(X[rows].astype(R.dtype), R[rows])
     return Q
 
 
@@ -135,66 +133,3 @@ def scaled_dual(linear: float, quadratic: float) -> float:
     """Return the largest ``t * linear - t**2 * quadratic`` with ``t`` from 0 to 1: mass moved to the truth."""
     t = min(1.0, linear / (2 * quadratic)) if quadratic > 0 else 1.0
     return t * linear - t**2 * quadratic
-
-
-class SignificanceTest:
-    r"""Finds the cliques that are significant.
-
-    If the residuals of a clique had nothing to do with the features, :math:`q = \sum_i R_i x_i` would have the
-    covariance :math:`V = \sum_i R_i^2 x_i x_i^\top`, and :math:`|q|^2 / \operatorname{tr} V` would be about a
-    chi-squared variable over its degrees of freedom :math:`(\operatorname{tr} V)^2 / \|V\|_F^2`. The constant feature
-    has a test of its own, with one degree of freedom: it would drown the others. A clique is significant if either
-    is; the level is shared between the two.
-    """
-
-    def __init__(self, data: CliqueData, residuals: AtomResiduals, level: float):
-        self._X = _rows(data, residuals)
-        self._norms = row_norms(self._X, squared=True).astype(np.float64)
-        self._bias = data.bias
-        self._residuals = residuals
-        self._level = level / 2
-        self._rng = np.random.default_rng(data.problem.seed)
-
-    def first(self, cliques: Sequence[Clique], most: int) -> list[Clique]:
-        """Return the first significant cliques, ``most`` at most."""
-        found: list[Clique] = []
-        for start in range(0, len(cliques), TESTED_TOGETHER):
-            block = cliques[start : start + TESTED_TOGETHER]
-            R = self._residuals.panel(block).T.astype(np.float64, order="C")
-            for clique, residual in zip(block, R, strict=True):
-                if len(found) < most and self._significant(residual):
-                    found.append(clique)
-            if len(found) == most:
-                break
-        return found
-
-    def _significant(self, residual: NDArray[np.float64]) -> bool:
-        at = np.flatnonzero(residual)
-        if not len(at):
-            return False
-        R = residual[at]
-        weight = R**2
-        if self._bias and R.sum() ** 2 > weight.sum() * chi2.isf(self._level, 1):
-            return True
-        X = self._X[at]
-        square, trace = float(_squared_norms(X, R[:, None])[0]), float(weight @ self._norms[at])
-        if square <= trace:  # the threshold is above 1
-            return False
-        # At such levels the threshold falls with the freedom, of which 1 is the least and the rank the most.
-        rank = min(X.shape)
-        if self._level <= SMALL_LEVEL and not (
-            chi2.isf(self._level, rank) / rank * trace < square <= chi2.isf(self._level, 1) * trace
-        ):
-            return bool(square > chi2.isf(self._level, 1) * trace)
-        freedom = trace**2 / _squared_frobenius(X, weight, self._rng)
-        return bool(square * freedom > trace * chi2.isf(self._level, freedom))
-
-
-def _squared_frobenius(X: Any, weight: NDArray[np.float64], rng: np.random.Generator) -> float:
-    """Return ``|X' diag(weight) X|_F^2``, estimated with random signs if there are many features."""
-    if X.shape[1] <= EXACT_SPREAD_FEATURES and not sp.issparse(X):
-        V = X.T @ (weight[:, None] * X)
-    else:
-        signs = rng.choice([-1.0, 1.0], size=(X.shape[1], PROBES)) / np.sqrt(PROBES)
-        V = safe_sparse_dot(X.T, weight[:, None] * safe_sparse_dot(X, signs, dense_output=True), dense_output=True)
-    return float(np.sum(np.asarray(V, dtype=np.float64) ** 2))
