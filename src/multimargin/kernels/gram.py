@@ -30,7 +30,7 @@ def gram_matrix(kernel: Kernel, X: Any, n_jobs: int) -> NDArray[Any]:
         first = block.start if kernel.symmetric else 0
         kernel.values(rows[block], first, gram[block, first:n])
 
-    for_blocks(fill, (slice(a, min(a + GRAM_BLOCK_ROWS, n)) for a in range(0, n, GRAM_BLOCK_ROWS)), n_jobs)
+    for_blocks(fill, _blocks(n, GRAM_BLOCK_ROWS, kernel), n_jobs)
     if kernel.unit_diagonal:
         np.fill_diagonal(gram[:, :n], 1.0)
     if kernel.symmetric:
@@ -48,13 +48,18 @@ def gram_rows(kernel: Kernel, X: Any, n_jobs: int) -> Callable[[NDArray[np.int32
         def fill(block: slice) -> None:
             kernel.values(prepared[rows[block]], 0, out[block])
 
-        size = GRAM_BLOCK_ROWS // 2
-        for_blocks(fill, (slice(a, min(a + size, len(rows))) for a in range(0, len(rows), size)), n_jobs)
+        for_blocks(fill, _blocks(len(rows), GRAM_BLOCK_ROWS // 2, kernel), n_jobs)
         if kernel.unit_diagonal:
             out[np.arange(len(rows)), rows] = 1.0
         return out
 
     return compute
+
+
+def _blocks(n: int, size: int, kernel: Kernel) -> Iterator[slice]:
+    if kernel.large_blocks:
+        size = max(size, BLOCK_BYTES // (8 * kernel.n))
+    return (slice(a, min(a + size, n)) for a in range(0, n, size))
 
 
 def for_blocks(task: Callable[[slice], None], blocks: Iterator[slice], n_jobs: int) -> None:

@@ -43,6 +43,8 @@ class Kernel:
 
     symmetric = True
     unit_diagonal = False
+    large_blocks = False
+    """Whether a call costs much beside its values."""
 
     def __init__(self, Z: Any, dtype: Any):
         self.dtype = np.dtype(dtype)
@@ -188,6 +190,7 @@ class _FeatureSums(Kernel):
 
 class _Callable(Kernel):
     symmetric = False
+    large_blocks = True
 
     def __init__(self, Z: Any, dtype: Any, function: Callable[[Any, Any], Any]):
         super().__init__(Z, dtype)
@@ -196,7 +199,10 @@ class _Callable(Kernel):
     def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
         values = self._function(A, self._Z)
         values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=self.dtype)
-        if values.shape != (A.shape[0], self.n) or not np.all(np.isfinite(values)):
+        if (
+            values.shape != (A.shape[0], self.n)
+            or not np.isfinite([values.min(initial=0), values.max(initial=0)]).all()
+        ):
             msg = (
                 f"The kernel function must return finite values of shape {(A.shape[0], self.n)}, a row for each row of "
                 f"its first argument and a column for each of its second; got shape {values.shape}."

@@ -7,7 +7,7 @@ from sklearn.metrics import pairwise
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from multimargin import KernelM3L, LinearM3L, priors
+from multimargin import KernelM3L, LinearM3L, certify, priors
 from multimargin.errors import InputError
 from multimargin.kernels import KERNELS
 
@@ -133,6 +133,27 @@ def test_every_kernel_equals_its_precomputed_and_callable_form(rng, name, layout
     np.testing.assert_allclose(called.decision_function(new), expected, atol=1e-7)
     np.testing.assert_allclose(model.decision_function(new), expected, atol=1e-3)
     np.testing.assert_allclose(model.decision_function(sp.csr_array(new)), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("held", [True, False])
+def test_a_function_is_asked_once_for_every_pair_if_the_cache_holds_them(rng, dtype, held):
+    X, Y = make_problem(rng, n=500)
+    X, asked = X.astype(dtype), []
+
+    def function(A, B):
+        asked.append(len(A) * len(B))
+        return KERNEL_VALUES["rbf"](A, B)
+
+    model = KernelM3L(kernel=function, C=1.0, cache_size=4 if held else 2, random_state=0)
+    model._prepare(model._problem(X, Y, None))
+    checks = sum(asked)
+    model.fit(X, Y)
+    looked_at = model._rows_to_look_at * len(model.support_)
+    once = sum(asked) - 2 * checks - looked_at == 500 * 500
+    assert once == held
+    assert model.certificate_.converged
+    assert certify(model, X, Y).gap == pytest.approx(model.certificate_.gap, rel=1e-4)
 
 
 def test_every_named_kernel_is_tested():

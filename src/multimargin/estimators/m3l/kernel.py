@@ -68,10 +68,21 @@ class KernelTask(M3LTask):
 
 @dataclass(frozen=True)
 class KeptGram:
-    """The Gram matrix of a fit, for a warm start on the same rows with the same kernel."""
+    """The Gram matrix of a fit, for its certificate and for a warm start on the same rows with the same kernel.
+
+    Attributes
+    ----------
+    key : tuple
+        What it is made of.
+    matrix : ndarray
+        As the solver takes it.
+    values : ndarray of float64, or None
+        All values of a kernel that is a function, so that none is computed twice.
+    """
 
     key: tuple[Any, ...]
     matrix: NDArray[Any]
+    values: NDArray[np.float64] | None = None
 
 
 class KernelM3L(M3L, NativeScores):
@@ -130,7 +141,8 @@ class KernelM3L(M3L, NativeScores):
         s. Larger values regularise the intercept less.
     cache_size : float, default=1024
         MiB for the Gram matrix. If it does not fit, as many of its rows as do are kept, the least recently used making
-        room; the answer is the same.
+        room; the answer is the same. The values of a function are computed once if they fit too, in double precision;
+        otherwise those of the rows in use twice, for the certificate again.
     tol : float, default=1e-3
         Relative duality gap at which training stops. From 1e-5 on (with a prior, 1e-3) the Gram matrix is kept in
         single precision, below in double; also where rounding turns out to hide the gap, as with very large C.
@@ -282,7 +294,7 @@ class KernelM3L(M3L, NativeScores):
             found = self._run(task, dtype, start, limits, gram)
             passes, status = found.result.passes, found.result.status
             if status != Status.imprecise or passes >= self.max_iter:
-                fitted, bounds = self._certified(task, found, dtype)
+                fitted, bounds = self._certified(task, found, dtype, None if gram is None else gram.values)
                 if bounds.within(self.tol) or status != Status.converged or passes >= self.max_iter:
                     break
             # refused: go on from here, in double precision or to a smaller gap
@@ -297,11 +309,17 @@ class KernelM3L(M3L, NativeScores):
         if self._cached_rows(problem, dtype) < problem.X.shape[0]:
             return None
         of_rows = fingerprint(problem.X) if self.warm_start else ()
-        key = (of_rows, self.kernel, task.gamma, self.degree, self.coef0, dtype)
-        if last is not None and last.key == key:
-            return last
-        kernel = make_kernel(self.kernel, problem.X, dtype, task.gamma, self.degree, self.coef0)
-        return KeptGram(key, gram_matrix(kernel, problem.X, problem.n_jobs))
+        key = (of_rows, self.kernel, task.gamma, self.degree, self.coef0)
+        known = last if last is not None and last.key == key else None
+        if known is not None and known.matrix.dtype == dtype:
+            return known
+        values = None if known is None else known.values
+        if values is None and callable(self.kernel) and self._holds_values(problem, dtype):
+            function = make_kernel(self.kernel, problem.X, np.float64, task.gamma, self.degree, self.coef0)
+            values = gram_rows(function, problem.X, problem.n_jobs)(np.arange(function.n, dtype=np.int32))
+        name, X = (self.kernel, problem.X) if values is None else ("precomputed", values)
+        kernel = make_kernel(name, X, dtype, task.gamma, self.degree, self.coef0)
+        return KeptGram(key, gram_matrix(kernel, X, problem.n_jobs), values)
 
     def _run(
         self,
@@ -330,7 +348,7 @@ class KernelM3L(M3L, NativeScores):
         )
 
     def _certified(
-        self, task: KernelTask, found: _core.KernelM3LFit, dtype: np.dtype[Any]
+        self, task: KernelTask, found: _core.KernelM3LFit, dtype: np.dtype[Any], values: NDArray[np.float64] | None
     ) -> tuple[dict[str, Any], Bounds]:
         """Support rows and their coefficients, in the precision of X if that is enough for the certificate."""
         problem = task.problem
@@ -342,7 +360,7 @@ class KernelM3L(M3L, NativeScores):
             beta = PriorForms(problem.prior).apply(beta)
             intercept = self._constant_feature() ** 2 * (factor.astype(np.float64) @ intercept)
         used = np.flatnonzero(beta.any(axis=1) | duals.any(axis=1))
-        certifier = self._certifier(task, used)
+        certifier = self._certifier(task, used, values)
         for kind in dict.fromkeys([problem.dtype, np.dtype(np.float64)]):
             coef, constant = beta.astype(kind), intercept.astype(kind)
             certified = certifier.bounds(coef[used], constant, duals[used])
@@ -359,12 +377,15 @@ class KernelM3L(M3L, NativeScores):
         }
         return fitted, certified
 
-    def _certifier(self, task: KernelTask, used: NDArray[np.int64]) -> KernelCertifier:
+    def _certifier(
+        self, task: KernelTask, used: NDArray[np.int64], given: NDArray[np.float64] | None = None
+    ) -> KernelCertifier:
         X = task.problem.X
-        if self.kernel == "precomputed":
+        if self.kernel == "precomputed" or given is not None:
+            gram: Any = X if given is None else given
 
             def values(rows: NDArray[np.int64], first: int) -> Any:
-                values = X[np.ix_(rows, used[first:])]
+                values = gram[np.ix_(rows, used[first:])]
                 return np.ascontiguousarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
 
             symmetric = False
@@ -443,6 +464,11 @@ class KernelM3L(M3L, NativeScores):
         least, margin = task.margins.extent()
         safe = max(largest, cost, largest * cost, margin) <= LARGEST_SINGLE and least >= SMALLEST_SINGLE
         return np.dtype(np.float32 if self.tol >= enough and safe else np.float64)
+
+    def _holds_values(self, problem: Problem, dtype: np.dtype[Any]) -> bool:
+        """Whether the cache holds all values of a function in double, beside the Gram matrix."""
+        in_double = _row_bytes(problem, np.dtype(np.float64))
+        return bool(problem.X.shape[0] * (in_double + _row_bytes(problem, dtype)) <= self.cache_size * MIB)
 
     def _cached_rows(self, problem: Problem, dtype: np.dtype[Any]) -> int:
         return min(int(problem.X.shape[0]), int(self.cache_size * MIB // _row_bytes(problem, dtype)))
