@@ -7,6 +7,7 @@
 #include "bindings/fit.hpp"
 #include "bindings/labels.hpp"
 #include "core/cliques/frank_wolfe.hpp"
+#include "core/cliques/pair_scores.hpp"
 #include "core/cliques/residuals.hpp"
 
 namespace nb = nanobind;
@@ -175,6 +176,36 @@ void residuals(const LabelBits& labels, const LabelSubsets& subsets, const Pytho
     clique_residuals(labels, subsets, atoms.list(), threads, control, out.data());
 }
 
+struct PythonPairSquares {
+    Array labels, pairs;
+    double expected_loss;
+};
+
+PythonPairSquares pair_squares(const Rows& rows, const LabelBits& labels, double bias, const PythonAtoms& atoms,
+                               const Matrix<std::int32_t>& pairs, int threads) {
+    PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
+    const auto n = static_cast<std::int32_t>(labels.size());
+    std::vector<std::pair<int, int>> ends;
+    expect(pairs.shape(1) == 2, "pairs need two labels each");
+    for (std::size_t e = 0; e < pairs.shape(0); ++e) {
+        ends.emplace_back(pairs(e, 0), pairs(e, 1));
+        expect(0 <= ends.back().first && ends.back().first < ends.back().second && ends.back().second < n,
+               "a pair must name two labels, the smaller one first");
+    }
+    return std::visit(
+        [&]<class X>(const X& x) -> PythonPairSquares {
+            expect(labels.rows() == x.rows() && atoms.fits(labels), "the labels or atoms do not fit the rows");
+            PairSquares found;
+            {
+                nb::gil_scoped_release release;
+                found = PairScorer<X>(x, bias, labels, atoms.list(), ends, std::max(threads, 1)).run(control);
+            }
+            return {moved_array(std::move(found.labels), {n}),
+                    moved_array(std::move(found.pairs), {static_cast<Index>(ends.size())}), found.expected_loss};
+        },
+        rows.matrix);
+}
+
 std::pair<double, Array> k_support_norm(const Vector<double>& a, std::size_t budget) {
     std::vector<double> eta(a.shape(0));
     const double value = numerics::k_support(view(a), budget, eta.data());
@@ -268,6 +299,12 @@ void bind_cliques(nb::module_& m) {
         .def_ro("eta", &CliqueFit::eta, nb::rv_policy::automatic, "shares of the cliques")
         .def_ro("atoms", &CliqueFit::atoms, "dual variables");
     def_fit<Visits::pairwise>(m, "fit_cliques");
+    nb::class_<PythonPairSquares>(m, "PairSquares", "Squared dual weights of single labels and of pairs.")
+        .def_ro("labels", &PythonPairSquares::labels, nb::rv_policy::automatic, "of each label; 0 of those left out")
+        .def_ro("pairs", &PythonPairSquares::pairs, nb::rv_policy::automatic, "of each pair")
+        .def_ro("expected_loss", &PythonPairSquares::expected_loss);
+    m.def("pair_squares", &pair_squares, nb::kw_only(), nb::arg("rows"), nb::arg("labels"), nb::arg("bias"),
+          nb::arg("atoms"), nb::arg("pairs").noconvert(), nb::arg("threads"));
     m.def("k_support", &k_support_norm, nb::arg("a").noconvert(), nb::arg("budget"));
     def_residuals<float>(m);
     def_residuals<double>(m);

@@ -621,6 +621,22 @@ class CliqueFit:
 
 def fit_cliques(*, rows: Rows, labels: LabelBits, bias: float, inference: CliqueInference, cliques: Cliques, eta: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], groups: Sequence[FeatureGroup], start: Atoms | None, step: ProximalStep | None, limits: Limits) -> CliqueFit: ...
 
+class PairSquares:
+    """Squared dual weights of single labels and of pairs."""
+
+    @property
+    def labels(self) -> NDArray:
+        """of each label; 0 of those left out"""
+
+    @property
+    def pairs(self) -> NDArray:
+        """of each pair"""
+
+    @property
+    def expected_loss(self) -> float: ...
+
+def pair_squares(*, rows: Rows, labels: LabelBits, bias: float, atoms: Atoms, pairs: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], threads: int) -> PairSquares: ...
+
 def k_support(a: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], budget: int) -> tuple[float, NDArray]: ...
 
 @overload

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from multimargin import _core
 from multimargin.estimators.cliques.data import CliqueData
 from multimargin.estimators.cliques.graph import Clique, CliqueGraph, label_subsets
-from multimargin.estimators.cliques.pair_scores import pair_squares, sees_pairs
 from multimargin.estimators.predictor import row_blocks
 
 __all__ = [
@@ -66,17 +65,31 @@ def clique_scores(
     return (score_pairs if cliques and sees_pairs(data, cliques) else score_any)(data, residuals, cliques)
 
 
+def sees_pairs(data: CliqueData, cliques: Sequence[Clique]) -> bool:
+    """Whether these are pairs of labels known in all rows, of features that all see."""
+    return (
+        data.joint is None
+        and data.problem.labels.missing is None
+        and all(len(c) == 2 for c in cliques)
+        and not data.problem.constant[[k for c in cliques for k in c]].any()
+    )
+
+
 def score_pairs(
     data: CliqueData, residuals: AtomResiduals, pairs: Sequence[Clique]
 ) -> tuple[NDArray[np.float64], float, float]:
-    """Scores of pairs, in double precision, from the pairs present in each row."""
-    X = rows_with_residuals(data, residuals)
-    R = AtomResiduals(residuals.atoms, data, np.float64).panel([(k,) for k in range(data.n_labels)])
-    Q = np.column_stack([products(X, R), data.bias * R.sum(axis=0)])
-    single, ends = np.einsum("td,td->t", Q, Q), np.array(pairs)
-    squares = pair_squares(data, residuals.atoms, X, ends, Q)
-    scores = 0.25 * (single[ends[:, 0]] + single[ends[:, 1]] + squares)
-    return scores, 0.5 * float(single.sum()), _expected_loss(data, R, slice(0, data.n_labels))
+    """Scores of pairs, in double precision, at the cost of the labels that are rare."""
+    ends = np.array(pairs, dtype=np.int32)
+    found = _core.pair_squares(
+        rows=data.problem.rows,
+        labels=data.bits,
+        bias=data.bias,
+        atoms=residuals.atoms,
+        pairs=np.sort(ends, axis=1),
+        threads=data.threads,
+    )
+    scores = 0.25 * (found.labels[ends[:, 0]] + found.labels[ends[:, 1]] + found.pairs)
+    return scores, 0.5 * float(found.labels.sum()), found.expected_loss
 
 
 def score_any(
