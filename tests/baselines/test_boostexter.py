@@ -54,9 +54,9 @@ def loss(model, X, Y):
 
 
 @pytest.mark.parametrize("n_labels", [1, 6, 129])
-@pytest.mark.parametrize("values", [None, 3])
-def test_every_round_takes_the_best_split(rng, n_labels, values):
-    X, Y = problem(rng, 15, 4, n_labels, values)
+@pytest.mark.parametrize(("n", "values"), [(15, None), (15, 3), (100, None)])
+def test_every_round_takes_the_best_split(rng, n_labels, n, values):
+    X, Y = problem(rng, n, 4, n_labels, values)
     smoothing = 0.7
     model = BoosTexter(6, smoothing=smoothing).fit(X, Y)
     found, f, normalisers = boost(X, Y, 6, smoothing)
@@ -77,6 +77,17 @@ def test_the_product_of_normalisers_is_the_exponential_loss(rng, n, n_labels):
     assert np.all(np.diff(history) <= 0)
     assert np.mean(model.predict(X) != Y) <= history[-1]
     assert np.array_equal(model.history_.pass_, np.arange(1, 151))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0])
+def test_tiny_weights_keep_their_splits(rng, scale):
+    """Rows learned long ago weigh next to nothing: roots of numbers near the smallest of single precision, and of 0."""
+    X, Y = problem(rng, 40, 3, 2)
+    Y[:, 0] = X[:, 0] > 0  # separated in the first rounds, and again in every later one
+    model = BoosTexter(12, smoothing=scale).fit(X, Y)
+    found, f, _ = boost(X, Y, 12, scale)
+    np.testing.assert_array_equal(model.features_, [j for j, _ in found])
+    np.testing.assert_allclose(model.decision_function(X), f, rtol=1e-6, atol=1e-9)
 
 
 def test_stages_are_shorter_fits(rng):
