@@ -53,9 +53,9 @@ PythonDual dual_variables(const Solver& solver, Index rows) {
     std::vector<double> values;
     for (Index i = 0; i < rows; ++i) {
         for (const Entry& e : solver.entries(i))
-            if (e.weight > 0) {
+            if (e.mean > 0) {
                 atoms.push_back(e.atom);
-                values.push_back(e.side * e.weight);
+                values.push_back(e.side * e.mean);
             }
         offsets.push_back(static_cast<std::int64_t>(values.size()));
     }

@@ -5,11 +5,13 @@
 //   scores      out[c] = W[f_c].(x, bias)                      for listed features
 //   add         W[f_c] += amount[c] (x, bias)
 //   all_scores  out[r * features + f] = W[f].(x_{i+r}, bias)   for a few rows of X at once
+//   block_scores  out[f * B + r] = W[f].(x_r, bias)          for a block of B rows of X, side by side
 //
 // For dense rows W is stored feature by feature: a listed feature is one contiguous product. For sparse rows it is
 // stored column by column: an entry of x meets the features side by side. Sums are kept in double, whatever the type
-// of X, in an order that does not depend on the grouping of rows.
+// of X, in an order that does not depend on the grouping of rows; those of blocks of dense rows in the type of `out`.
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/base/matrix.hpp"
@@ -36,12 +38,37 @@ MULTIMARGIN_INLINE double row_dot(const DenseRow<T>& row, const double* w, doubl
     return sum;
 }
 
+// Rows of a block: four chunks.
+inline constexpr int block_chunks = 4;
+template <class T>
+inline constexpr int rows_of_block = block_chunks * lanes<T>;
+
+template <int F, class T>
+MULTIMARGIN_INLINE void block_products(const T* W, Index width, const Chunk<T>* block, Chunk<T>* out) {
+    Chunk<T> sum[F][block_chunks] = {};
+    for (Index k = 0; k < width; ++k)
+        for (int f = 0; f < F; ++f)
+            for (int c = 0; c < block_chunks; ++c) sum[f][c] += W[f * width + k] * block[k * block_chunks + c];
+    for (int f = 0; f < F; ++f)
+        for (int c = 0; c < block_chunks; ++c) out[f * block_chunks + c] = sum[f][c];
+}
+
+// W: features x width; block: width x B.
+template <class T>
+struct BlockProducts {
+    MULTIMARGIN_SIMD static void all(const T* W, Index features, Index width, const Chunk<T>* block, Chunk<T>* out) {
+        Index f = 0;
+        for (; f + 3 <= features; f += 3) block_products<3, T>(W + f * width, width, block, out + f * block_chunks);
+        for (; f < features; ++f) block_products<1, T>(W + f * width, width, block, out + f * block_chunks);
+    }
+};
+
 template <class Row>
 struct SeparationKernels;
 
 template <class T>
 struct SeparationKernels<DenseRow<T>> {
-    static constexpr int group = 4;  // a feature is read once for so many rows
+    static constexpr bool dense = true;
     using Row = DenseRow<T>;
 
     MULTIMARGIN_SIMD static void scores(const Row& row, const double* W, Index, Index cols, double bias,
@@ -63,11 +90,23 @@ struct SeparationKernels<DenseRow<T>> {
         for (Index f = 0; f < features; ++f)
             for (int r = 0; r < count; ++r) out[r * features + f] = row_dot(rows[r], W + f * (cols + 1), bias);
     }
+    // room: (cols + 1) x B
+    template <class S>
+    static void block_scores(const Row* rows, int count, const S* W, Index features, Index cols, double bias, S* room,
+                             S* out) {
+        constexpr int B = rows_of_block<S>;
+        for (Index k = 0; k < cols; ++k)
+            for (int r = 0; r < B; ++r)
+                room[k * B + r] = r < count ? static_cast<S>(rows[r].values[static_cast<std::size_t>(k)]) : S(0);
+        std::fill_n(room + cols * B, B, static_cast<S>(bias));
+        BlockProducts<S>::all(W, features, cols + 1, reinterpret_cast<const Chunk<S>*>(room),
+                              reinterpret_cast<Chunk<S>*>(out));
+    }
 };
 
 template <class T>
 struct SeparationKernels<SparseRow<T>> {
-    static constexpr int group = 1;
+    static constexpr bool dense = false;
     using Row = SparseRow<T>;
 
     MULTIMARGIN_SIMD static void scores(const Row& row, const double* W, Index features, Index cols, double bias,
@@ -100,6 +139,16 @@ struct SeparationKernels<SparseRow<T>> {
                 const double x = rows[r].values[static_cast<std::size_t>(k)];
                 for (Index f = 0; f < features; ++f) out[f] += x * w[f];
             }
+        }
+    }
+    // room: features
+    template <class S>
+    static void block_scores(const Row* rows, int count, const double* W, Index features, Index cols, double bias,
+                             double* room, S* out) {
+        constexpr int B = rows_of_block<S>;
+        for (int r = 0; r < count; ++r) {
+            all_scores(rows + r, 1, W, features, cols, bias, room);
+            for (Index f = 0; f < features; ++f) out[f * B + r] = static_cast<S>(room[f]);
         }
     }
 };

@@ -89,7 +89,7 @@ class RankedRows {
         for (Index k = 0; k < labels_; ++k)
             for (Index j = 0; j <= cols; ++j)
                 out[k * (cols + 1) + j] =
-                    state_[static_cast<std::size_t>(Kernels::group > 1 ? k * (cols + 1) + j : j * labels_ + k)];
+                    state_[static_cast<std::size_t>(Kernels::dense ? k * (cols + 1) + j : j * labels_ + k)];
     }
 
   private:
