@@ -9,8 +9,8 @@ eurlex-500 are printed beside ours.
 
 ``files`` generates rows of RCV1's shape (scale.py), writes them to part files in a folder one by one, and trains from
 there in a process of its own within a memory limit; it prints passes, seconds and the peak memory of that process.
-Generating 10 million rows takes a while and 7 GB; training takes as much again for its copy, and 4 GB for the dual
-variables. The folder is kept: with the same number of rows it is not generated again.
+Generating 10 million rows takes a while and 10 GB; training takes 7 GB for its copy of them. The folder is kept: with
+the same number of rows it is not generated again.
 
     python benchmarks/scale_out.py files --rows 1000000 --folder parts --limit 4
 
