@@ -425,6 +425,17 @@ class SeparableBlock {
     RowsAhead<X> ahead_;
 };
 
+// Blocks of labels, a multiple of the threads: blocks of so many chunks that the state of the features, which sparse rows
+// gather from everywhere, stays in the second-level cache, if a few chunks do.
+template <RowMatrix X>
+int block_count(const X& x, int chunks, int threads) {
+    constexpr Index most_chunks = 32, few_chunks = 4, cache = Index{5} << 18;
+    const Index held = cache / ((x.cols() + 1) * Index{sizeof(Chunk<typename X::value_type>)});
+    const bool whole = is_dense<X> || held < few_chunks || held > most_chunks;
+    const int size = static_cast<int>(whole ? most_chunks : held), enough = (chunks + size - 1) / size;
+    return std::min(chunks, (enough + threads - 1) / threads * threads);
+}
+
 template <RowMatrix X>
 class SeparableEngine {
   public:
@@ -436,10 +447,7 @@ class SeparableEngine {
           threads_(threads),
           squares_(squared_norms(x)),
           schedule_(mean(squares_), labels.mean_cost() / labels.mean_margin(), bias) {
-        constexpr int preferred_chunks = 32;
-        const int chunks = labels.chunks();
-        const int enough = (chunks + preferred_chunks - 1) / preferred_chunks;
-        const int count = std::min(chunks, (enough + threads - 1) / threads * threads);
+        const int chunks = labels.chunks(), count = block_count(x, chunks, threads);
         for (int b = 0, first = 0; b < count; ++b) {
             const int size = chunks / count + (b < chunks % count);
             blocks_.emplace_back(x, labels, squares_, bias, first, size);

@@ -153,9 +153,7 @@ class SeparablePart final : public PartAscent<typename X::value_type> {
 
     SeparablePart(const X& x, const LabelCells<T>& labels, const std::vector<T>& squares, T bias, int threads)
         : labels_(labels), threads_(threads) {
-        constexpr int preferred_chunks = 32;
-        const int chunks = labels.chunks(), enough = (chunks + preferred_chunks - 1) / preferred_chunks;
-        const int count = std::min(chunks, (enough + threads - 1) / threads * threads);
+        const int chunks = labels.chunks(), count = block_count(x, chunks, threads);
         for (int b = 0, first = 0; b < count; ++b) {
             const int size = chunks / count + (b < chunks % count);
             blocks_.emplace_back(x, labels, squares, bias, first, size);
