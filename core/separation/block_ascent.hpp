@@ -22,8 +22,8 @@
 // Acceleration: the point is a mean A of feasible points Z. A pass maximises the dual at (1 - s) A + s Z over Z, row by
 // row, and moves A there. s = 1 is plain block ascent; as s falls, rows take longer steps (their curvature is s |x|^2)
 // while A stays feasible. It is how an accelerated coordinate ascent steps, with rows in turn. Where the dual has
-// fallen between two scans, Z goes back to A, and twice as many plain passes follow: so it ends as plain ascent, which
-// converges, if means do not help. An atom leaves a list when it has no weight in Z, and next to none in A.
+// fallen between two scans, or the gap has doubled, Z goes back to A, and twice as many plain passes follow: so it ends
+// as plain ascent, which converges, if means do not help. An atom leaves a list when it has no weight in Z, and next to none in A.
 //
 // Certificate: gap = sum_i [c_i max(0, max_P g+) - sum O g+] + [d_i max(0, max_N g-) - sum G g-], g+ = 1 - U, g- = 1 +
 // U; dual = sum z - 1/2 sum D o U; primal = dual + gap. All terms of the gap are >= 0. Scans far from
@@ -118,6 +118,7 @@ class SeparationSolver {
         coarse_left_ = most_coarse;
         const fit::Bounds first = scan(limits, started_, control);
         dual_ = first.dual;
+        gap_ = first.gap();
         return fit::run(*this, limits, control, first);
     }
 
@@ -134,7 +135,8 @@ class SeparationSolver {
         return now.pass >= next_scan_ || optimism_ * estimate_ <= now.tolerated();
     }
     fit::Bounds evaluate(const fit::Moment& now, Control& control) {
-        constexpr int most_sweeps = 8;  // between two scans
+        constexpr int most_sweeps = 8;       // between two scans
+        constexpr double most_growth = 2.0;  // of the gap
         patience_ = std::min(2 * patience_, most_sweeps);
         next_scan_ = now.pass + patience_;
         const bool exact = now.final_pass || now.stopped || coarse_left_ == 0;
@@ -144,8 +146,9 @@ class SeparationSolver {
             found = scan(now.limits, true, control);
         }
         optimism_ = estimate_ > 0 ? std::clamp(found.gap() / estimate_, 0.2, 2.0) : 1.0;
-        if (found.dual < dual_) forget_momentum();
+        if (found.dual < dual_ || found.gap() > most_growth * gap_) forget_momentum();
         dual_ = found.dual;
+        gap_ = found.gap();
         return found;
     }
 
@@ -425,9 +428,9 @@ class SeparationSolver {
     // between passes
     std::vector<std::int32_t> order_;
     Rng rng_{0};
-    double estimate_ = 0.0;  // of the gap, over the lists
-    double optimism_ = 1.0;  // the gap by this estimate, when last known
-    double dual_ = 0.0;
+    double estimate_ = 0.0;          // of the gap, over the lists
+    double optimism_ = 1.0;          // the gap by this estimate, when last known
+    double dual_ = 0.0, gap_ = 0.0;  // at the last scan
     int next_scan_ = 1, patience_ = 1, coarse_left_ = 0;
     // room for one row
     std::vector<double> local_, values_, change_, gradient_, before_, gram_;

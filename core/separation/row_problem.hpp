@@ -1,7 +1,6 @@
 #pragma once
-// The problem of one row of block_ascent.hpp over its listed atoms: maximise sum_e z_e c_e - k/2 d'Rd, d = side o z, sums of the sides
-// at most cost[0] and cost[1].
-// `g` holds the gradients at the weights of `entries` on entry.
+// The problem of one row of block_ascent.hpp over its listed atoms: maximise sum_e z_e c_e - k/2 d'Rd, d = side o z, sums
+// of the sides at most cost[0] and cost[1]. `g` holds the gradients at the weights of `entries` on entry.
 
 #include <algorithm>
 #include <cmath>
