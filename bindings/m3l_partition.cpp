@@ -1,10 +1,8 @@
+#include "bindings/m3l_partition.hpp"
+
 #include <nanobind/stl/optional.h>
 
-#include <atomic>
 #include <memory>
-
-#include "bindings/labels.hpp"
-#include "core/m3l/partition.hpp"
 
 namespace multimargin::m3l {
 
@@ -22,29 +20,6 @@ using namespace multimargin::m3l;
 
 namespace {
 
-void refuse_if(const std::atomic<bool>& stop) {
-    if (!stop.load()) return;
-    PyErr_SetString(PyExc_InterruptedError, "the part was told to stop");
-    throw nb::python_error();
-}
-
-// Besides signals of the main thread, which worker threads never see, a flag.
-class PartControl final : public Control {
-  public:
-    PartControl(double time_limit, const std::atomic<bool>& stop) : Control(time_limit), stop_(stop) {}
-
-  protected:
-    bool report(const Progress&) override { return false; }
-    void check_interrupt() override {
-        nb::gil_scoped_acquire gil;
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
-        refuse_if(stop_);
-    }
-
-  private:
-    const std::atomic<bool>& stop_;
-};
-
 template <RowMatrix X>
 using Part = std::unique_ptr<Partition<X>>;
 
@@ -53,10 +28,6 @@ struct PythonVisit {
     std::optional<Array> hinge;
     double local_gap;
     bool complete;
-};
-
-struct PythonSums {
-    Array V, linear, hinge;
 };
 
 // Holds on to everything it is made from.
@@ -161,9 +132,7 @@ PythonSums sum(M3LPartition& self, Matrix<double> weights, double time_limit) {
             nb::gil_scoped_release release;
             found = part.sum(weights.data(), control);
         }
-        return PythonSums{moved_array(std::move(found.V), {columns, labels}),
-                          moved_array(std::move(found.linear), {labels}),
-                          moved_array(std::move(found.hinge), {labels})};
+        return to_python(std::move(found), columns, labels);
     });
 }
 

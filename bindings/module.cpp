@@ -13,6 +13,7 @@ void bind_separation(nb::module_& m);
 void bind_boosting(nb::module_& m);
 void bind_gram(nb::module_& m);
 void bind_m3l_partition(nb::module_& m);
+void bind_m3l_partition_newton(nb::module_& m);
 void bind_m3l_kernel(nb::module_& m);
 void bind_kernel_certifier(nb::module_& m);
 void bind_stratify(nb::module_& m);
@@ -39,6 +40,7 @@ NB_MODULE(_core, m) {
     bind_boosting(m);
     bind_gram(m);
     bind_m3l_partition(m);
+    bind_m3l_partition_newton(m);
     bind_m3l_kernel(m);
     bind_kernel_certifier(m);
     bind_stratify(m);

@@ -97,7 +97,7 @@ class NewtonRows {
 
     // V = X' beta(z), the free cells, linear = sum y m beta, hinge = sum c max(0, m - y z).
     void gradient(const Values& tau, Panel& V, Values& linear, Values& hinge, Control& control, bool on_caller) {
-        for (std::size_t l = 0; l < tau.size(); ++l) slope_[static_cast<Index>(l)] = static_cast<T>(1.0 / tau[l]);
+        set_tau(tau);
         PanelSpace<T>::clear(V);
         linear.assign(padded_labels(), 0.0);
         hinge.assign(padded_labels(), 0.0);
@@ -107,6 +107,10 @@ class NewtonRows {
             drain(sums[0], linear);
             drain(sums[1], hinge);
         });
+    }
+    // tau of beta(z), for along_line() without a gradient().
+    void set_tau(const Values& tau) {
+        for (std::size_t l = 0; l < tau.size(); ++l) slope_[static_cast<Index>(l)] = static_cast<T>(1.0 / tau[l]);
     }
     // beta_k += theta (beta - beta_k), with tau and the scores of the last gradient.
     void move_centre(const Values& theta) {
@@ -147,6 +151,32 @@ class NewtonRows {
             curvature_rows(chosen_.data() + a, std::min<std::size_t>(batch, chosen_.size() - a), p.data(), q.data());
     }
 
+    // sums += c x x' over the free cells of a label at the last gradient, the constant feature last: the upper triangle,
+    // row by row. Rows are added up in the precision of X some thousand at a time. For dense rows.
+    void add_free_squares(Index l, double* sums, Control& control, bool on_caller) {
+        constexpr Index range = 4096;
+        const int width = chunks_for(x_.cols() + 1, lanes<T>), k = static_cast<int>(l / lanes<T>);
+        const Index stride = static_cast<Index>(width) * lanes<T>;
+        std::vector<int> at(static_cast<std::size_t>(width));
+        std::iota(at.begin(), at.end(), 0);
+        Panel H(static_cast<std::size_t>((x_.cols() + 1) * width)), steps(static_cast<std::size_t>(quad * width));
+        std::vector<std::int32_t> rows;
+        for (Index first = 0; first < x_.rows() && !control.leave_unfinished(on_caller); first += range) {
+            rows.clear();
+            for (Index i = first; i < std::min(x_.rows(), first + range); ++i)
+                if (free_[static_cast<std::size_t>(i * chunks_ + k)] >> (l % lanes<T>)&1)
+                    rows.push_back(static_cast<std::int32_t>(i));
+            PanelSpace<T>::clear(H);
+            for (std::size_t a = 0; a < rows.size(); a += quad)
+                add_squares(rows.data() + a, static_cast<int>(std::min<std::size_t>(quad, rows.size() - a)), l, T(1),
+                            at.data(), width, steps.data(), H.data());
+            const T* h = reinterpret_cast<const T*>(H.data());
+            double* to = sums;
+            for (Index j = 0; j <= x_.cols(); ++j)
+                for (Index m = j; m <= x_.cols(); ++m) *to++ += static_cast<double>(h[j * stride + m]);
+        }
+    }
+
     // At scores z + length change: sums over cells of -h' dz, of c dz^2 over free cells, and of the change of h.
     void along_line(const Values& length, const Values& tau, const Panel& change, Values& slope, Values& curvature,
                     Values& loss, Control& control, bool on_caller) {
@@ -164,6 +194,11 @@ class NewtonRows {
         for (std::size_t l = 0; l < tau.size(); ++l) curvature[l] /= tau[l];
     }
 
+    void read_beta(Index i, Index first, Index count, double* out) const {
+        const T* beta = reinterpret_cast<const T*>(beta_.data() + i * chunks_);
+        const Index begin = std::max(first, first_label()), end = std::min(first + count, first_label() + own_labels());
+        for (Index l = begin; l < end; ++l) out[l - first] = static_cast<double>(beta[l - first_label()]);
+    }
     void copy_beta(T* beta) const {
         for (Index i = 0; i < x_.rows(); ++i)
             std::memcpy(beta + i * labels_.labels() + first_label(), beta_.data() + i * chunks_,

@@ -357,6 +357,58 @@ class M3LPartition:
         Ends the call at work in another thread, and every later one, with InterruptedError.
         """
 
+class M3LNewtonValue:
+    """Sums over the rows of a part at a point."""
+
+    @property
+    def V(self) -> NDArray:
+        """X' beta(z), (features + 1) x labels"""
+
+    @property
+    def linear(self) -> NDArray:
+        """sum of y m beta(z) by label"""
+
+    @property
+    def hinge(self) -> NDArray:
+        """losses by label"""
+
+    @property
+    def H(self) -> NDArray | None:
+        """
+        sum of c x x' over free cells, of the labels marked: upper triangles; None unless asked
+        """
+
+class M3LNewtonPartition:
+    """
+    A part of the dense rows of a linear M3L problem, trained in Newton rounds.
+    """
+
+    def __init__(self, *, rows: object, labels: object, margins: Margins, bias: float, threads: int = 1) -> None: ...
+
+    def value(self, U: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], tau: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> M3LNewtonValue:
+        """Sums at U; the step to beta(z) waits for settle."""
+
+    def system(self, U: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], tau: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], marked: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> M3LNewtonValue: ...
+
+    def search(self, U: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], direction: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], tau: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray:
+        """Changes of the smoothed losses, lengths x labels."""
+
+    def settle(self, theta: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> None: ...
+
+    def sum(self, weights: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> M3LSums: ...
+
+    @property
+    def beta(self) -> NDArray:
+        """signed dual variables, rows x labels"""
+
+    @beta.setter
+    def beta(self, arg: object, /) -> None: ...
+
+    def stop(self) -> None:
+        """
+        Ends the call at work in another thread, and every later one, with InterruptedError.
+        """
+
 class KernelM3LFit:
     """What a kernel M3L fit leaves."""
 

@@ -25,6 +25,7 @@ from multimargin.datasets.part_files import PartFiles
 from multimargin.errors import InputError
 from multimargin.estimators.m3l.blocks import Block, BlockFacts, describe_block, read_block
 from multimargin.estimators.m3l.linear import LinearM3L
+from multimargin.estimators.m3l.newton_rounds import NewtonAnswer, NewtonOrder, NewtonTotals, newton_part
 from multimargin.estimators.m3l.parted import train_on_parts
 from multimargin.estimators.m3l.parts import Part
 from multimargin.estimators.m3l.plans import Plan
@@ -150,6 +151,16 @@ class LocalFleet:
                 time_limit=order.time_limit,
             )
             total.add(rows, found)
+        return total.answer()
+
+    def newton(self, order: NewtonOrder) -> NewtonAnswer | None:
+        """Ask every part; None if one has missed a round."""
+        total = NewtonTotals(order)
+        for part in self.parts:
+            found = newton_part(part, order)
+            if found is None:
+                return None
+            total.add(found, slice(0, len(order.tau)))
         return total.answer()
 
     def sum(self, committed: int, theta: Array | None, weights: Array) -> FleetSums:

@@ -82,8 +82,8 @@ def test_bits_do_not_depend_on_the_number_of_workers(client, folder):
     np.testing.assert_array_equal(model.coef_, local.coef_)
 
 
-@pytest.mark.parametrize("when", [1, 5])
-def test_worker_killed_in_a_round(client, folder, when):
+@pytest.mark.parametrize(("when", "local_passes"), [(1, 10), (5, 10), (2, "auto")])  # the last: Newton rounds
+def test_worker_killed_in_a_round(client, folder, when, local_passes):
     seen = []
 
     def kill(progress):
@@ -91,8 +91,9 @@ def test_worker_killed_in_a_round(client, folder, when):
         if len(seen) == when:
             kill_one(client)
 
-    model = DaskLinearM3L(**PARAMETERS, layout=(3, 1), warm_start=True, callback=kill)
+    model = DaskLinearM3L(**PARAMETERS, layout=(3, 1), local_passes=local_passes, warm_start=True, callback=kill)
     model.fit(PartFiles(folder, dtype=np.float64))
+    assert len(seen) > when
     assert_true_certificate(model)
 
 
@@ -157,7 +158,7 @@ import distributed
 from multimargin.dask import DaskLinearM3L
 
 def interrupt(progress):
-    if progress.pass_ == 2:
+    if progress.pass_ >= 2:
         os.kill(os.getpid(), signal.SIGINT)
 
 def fits(dask_worker):

@@ -58,7 +58,9 @@ class DaskLinearM3L(LinearM3L):
     worker gets all of them and trains a block of labels by the ordinary solver (with a prior, which ties the labels,
     one worker trains them all). Otherwise each worker keeps a part of the rows, and the parts are trained together in
     rounds: a worker improves the dual variables of its rows at a common point, the changes are added up, and the point
-    moves, with the proximal acceleration of the single machine at the level of rounds.
+    moves, with the proximal acceleration of the single machine at the level of rounds. Where features are few (up to
+    500, dense rows, no prior), they are Newton rounds, whose number does not grow with that of the parts: the workers
+    add up the systems of the labels, and the driver solves them. ``verbose`` says what was chosen.
 
     Parameters
     ----------
@@ -76,7 +78,8 @@ class DaskLinearM3L(LinearM3L):
         Numbers of row parts and of label blocks. ``"auto"`` takes the fewest row parts that the memory of the workers
         allows, for every further one costs rounds, and divides the labels among the workers that are left.
     local_passes : "auto" or int, default="auto"
-        Passes over its rows that a part makes in a round.
+        Passes over its rows that a part makes in an accelerated round. A number asks for accelerated rounds, also where
+        features are few.
     straggler_factor : float, optional
         A part that takes this many times as long in a round as the median is given to another worker, where it begins
         again. None waits for all, and the same bits come out of the same parts; a worker that does not answer at all
@@ -370,7 +373,8 @@ class DaskLinearM3L(LinearM3L):
                 raise InputError(msg)
 
     def _planned(self, facts: Facts, machines: Machines) -> Layout:
-        layout = planned(self.layout, facts, self.prior is not None, machines)
+        coupled = self.prior is not None
+        layout = planned(self.layout, facts, coupled, machines, self.local_passes == "auto" and not coupled)
         if self.verbose:
             sys.stderr.write(f"{type(self).__name__}: {layout.told()}\n")
         return layout

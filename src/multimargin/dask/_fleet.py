@@ -23,6 +23,7 @@ from multimargin.dask._facts import Facts
 from multimargin.dask._layout import Layout, label_blocks, row_parts
 from multimargin.dask._worker import LOST
 from multimargin.estimators.m3l.blocks import Block, BlockFacts
+from multimargin.estimators.m3l.newton_rounds import NewtonAnswer, NewtonOrder, NewtonTotals, newton_part
 from multimargin.estimators.m3l.parts import Part
 from multimargin.estimators.m3l.plans import Plan
 from multimargin.estimators.m3l.rounds import FleetSums, RoundAnswer, RoundOrder
@@ -127,6 +128,18 @@ class DaskFleet:
         self.bytes += order.state.nbytes + 8 * order.state.size
         return answer if isinstance(answer, RoundAnswer) else None
 
+    def newton(self, order: NewtonOrder) -> NewtonAnswer | None:
+        """Ask every part for what Newton rounds need; None if one was lost."""
+        if order.ask == "value":
+            self._welcome(order)
+        given = {k: (newton, cell.labels) for k, cell in enumerate(self.cells)}
+        small = replace(order, U=order.U[:0], direction=None)  # all that adding needs, besides the shape
+        answer = self._added(order, given, add_newton, (small, order.U.shape))
+        if not isinstance(answer, NewtonAnswer):
+            return None
+        self.bytes += order.U.nbytes + sum(one.nbytes for one in vars(answer).values())
+        return answer
+
     def sum(self, committed: int, theta: Array | None, weights: Array) -> FleetSums:
         """Sum afresh over all parts; as often as it takes until none is lost on the way."""
         given = {k: (sums, committed, cell) for k, cell in enumerate(self.cells)}
@@ -153,7 +166,7 @@ class DaskFleet:
             rows.setdefault(cell.row, []).append(answers[k])
         return np.concatenate([np.concatenate(parts, axis=1) for _, parts in sorted(rows.items())])
 
-    def _added(self, common: Any, given: dict[int, tuple[Any, ...]], add: Any, shape: tuple[int, ...]) -> Any:
+    def _added(self, common: Any, given: dict[int, tuple[Any, ...]], add: Any, shape: tuple[Any, ...]) -> Any:
         """Ask all parts and add up their answers on the worker of the first one; None, and new lives, if one is lost.
 
         ``common`` goes to that worker, too, and the others fetch it from there.
@@ -175,7 +188,7 @@ class DaskFleet:
             crew.load()
         return answer
 
-    def _welcome(self, order: RoundOrder) -> None:
+    def _welcome(self, order: RoundOrder | NewtonOrder) -> None:
         """Give parts of workers that have several to workers that have none, with their dual variables."""
         if not self.elastic:
             return
@@ -282,6 +295,26 @@ def add_visits(found: list[Any], cells: list[Cell], shape: tuple[int, int]) -> R
         cell.of(by_group)[...] += one.by_group
     hinge, linear, change_linear = by_group
     return RoundAnswer(change, own, hinge, linear, change_linear, all(one.complete for one in found))
+
+
+def newton(part: Part, order: NewtonOrder, labels: slice) -> Any:
+    """Settle a part and do what the order asks; runs on a worker."""
+    found = newton_part(part, order.of(labels))
+    return LOST if found is None else found
+
+
+def add_newton(
+    found: list[Any], cells: list[Cell], asked: tuple[NewtonOrder, tuple[int, int]]
+) -> NewtonAnswer | list[int]:
+    """Add up what all parts have found, in their order; or say which are lost. Runs on a worker."""
+    lost = [k for k, one in enumerate(found) if isinstance(one, str)]
+    if lost:
+        return lost
+    order, shape = asked
+    total = NewtonTotals(replace(order, U=np.empty(shape)))
+    for one, cell in zip(found, cells, strict=True):
+        total.add(one, cell.labels)
+    return total.answer()
 
 
 def sums(part: Part, common: tuple[Any, ...], committed: int, cell: Cell) -> tuple[Any, FleetSums]:

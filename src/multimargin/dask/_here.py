@@ -54,7 +54,7 @@ def fit_here(model: Any, local: LinearM3L, X: Any, y: Any, sample_weight: Any) -
     read = [(lambda block=block: block) for block in kept] if kept else sources
     parts = [partial(_rows, slices, read, facts) for slices in row_parts(facts.rows, layout.rows)]
     if layout.rows > 1:
-        train_on_parts(local, LocalFleet(parts, n_jobs), passes)
+        train_on_parts(local, LocalFleet(parts, n_jobs), passes, layout.newton)
     else:
         _fit_whole(local, parts[0](), facts)
     return layout.rows, 1
@@ -95,7 +95,9 @@ def _described(sources: Sequence[Read], most: int) -> tuple[list[tuple[BlockFact
 def _layout(model: Any, facts: Facts, limit: int) -> Layout:
     if model.layout == "auto":
         return Layout(1, 1, memory_needed(facts, 1, 1), "all rows fit the memory")
-    layout = planned(model.layout, facts, model.prior is not None, Machines(1, 1, None))
+    coupled = model.prior is not None
+    may_newton = model.local_passes == "auto" and not coupled
+    layout = planned(model.layout, facts, coupled, Machines(1, 1, None), may_newton)
     if layout.labels > 1:
         msg = f'Blocks of labels are for several workers; got layout={model.layout!r} with client="local". Give '
         raise InputError(msg + f"layout=({layout.rows}, 1), or layout='auto'.")

@@ -11,6 +11,7 @@ import numpy as np
 from multimargin.dask._facts import Facts
 from multimargin.dask._worker import Slice
 from multimargin.errors import InputError
+from multimargin.estimators.m3l.newton_rounds import newton_pays
 
 __all__ = ["Layout", "Machines", "label_blocks", "memory_needed", "planned", "row_parts"]
 
@@ -52,32 +53,42 @@ class Layout(NamedTuple):
         Bytes a worker needs.
     why : str
         The reason, in a few words.
+    newton : bool
+        Whether rounds are Newton rounds.
     """
 
     rows: int
     labels: int
     memory: int
     why: str
+    newton: bool = False
 
     def told(self) -> str:
         """Say it in a sentence."""
         grid = f"{_count(self.rows, 'row part')} x {_count(self.labels, 'label block')}"
-        way = "the ordinary solver for each" if self.rows == 1 else "accelerated rounds"
+        rounds = "Newton rounds, for features are few" if self.newton else "accelerated rounds"
+        way = "the ordinary solver for each" if self.rows == 1 else rounds
         return f"{grid}, {way} ({self.why}); {_size(self.memory)} a worker"
 
 
-def memory_needed(facts: Facts, rows: int, labels: int) -> int:
+def memory_needed(facts: Facts, rows: int, labels: int, newton: bool = False) -> int:
     """Bytes a worker needs for one cell of the grid, the blocks from which its rows are put together included."""
     item = facts.plan.dtype.itemsize
     share, columns = -(-facts.n_rows // rows), -(-facts.n_labels // labels)
     X = -(-facts.n_bytes // rows)
-    cells = item * share * columns * (1 if rows == 1 else 2)  # dual variables, and in rounds their pending change
+    # dual variables, in rounds their pending change, in Newton rounds scores and their change
+    cells = item * share * columns * (1 if rows == 1 else 3 if newton else 2)
     state = (3 if rows == 1 else 4) * item * (facts.plan.n_features + 1) * columns
+    if newton:
+        state += 12 * facts.plan.n_features**2 * columns  # systems: as sums, and as they are sent
     return int(2 * X + cells + state + (8 * share * facts.n_labels if facts.weights_of_cells else 0))
 
 
-def planned(layout: Any, facts: Facts, coupled: bool, machines: Machines) -> Layout:
-    """Check the layout that is asked for, or choose one; InputError, with the bytes needed, where none fits."""
+def planned(layout: Any, facts: Facts, coupled: bool, machines: Machines, may_newton: bool = False) -> Layout:
+    """Check the layout that is asked for, or choose one; InputError, with the bytes needed, where none fits.
+
+    ``may_newton``: whether Newton rounds may be chosen.
+    """
     most_blocks = 1 if coupled else max(1, facts.n_labels // LABELS_AT_ONCE)
     room = None if machines.free is None else int(machines.free * (1 - SPARE))
     if layout != "auto":
@@ -91,15 +102,17 @@ def planned(layout: Any, facts: Facts, coupled: bool, machines: Machines) -> Lay
                 "Give fewer, or layout='auto'."
             )
             raise InputError(msg)
-        need = memory_needed(facts, rows, labels)
+        newton = may_newton and rows > 1 and newton_pays(facts.plan, facts.blocks, rows)
+        need = memory_needed(facts, rows, labels, newton)
         _check_room(need * -(-rows * labels // machines.count), machines, f"layout={layout!r}")
-        return Layout(rows, labels, need, "as asked for")
+        return Layout(rows, labels, need, "as asked for", newton)
     for rows in range(1, machines.count + 1):
         labels = max(1, min(machines.count // rows, most_blocks // max(1, machines.threads) or 1))
-        need = memory_needed(facts, rows, labels)
+        newton = may_newton and rows > 1 and newton_pays(facts.plan, facts.blocks, rows)
+        need = memory_needed(facts, rows, labels, newton)
         if room is None or need <= room:
             why = "all rows fit a worker" if rows == 1 else f"all rows need {_size(memory_needed(facts, 1, labels))}"
-            return Layout(rows, labels, need, f"{why}, the prior ties the labels" if coupled else why)
+            return Layout(rows, labels, need, f"{why}, the prior ties the labels" if coupled else why, newton)
     _check_room(need, machines, f"dividing the rows among all {machines.count} workers")
     msg = "unreachable"
     raise AssertionError(msg)

@@ -1,4 +1,4 @@
-"""Layouts in which each worker holds a part of the rows: held-back rounds over the parts."""
+"""Layouts in which each worker holds a part of the rows: rounds over the parts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from multimargin.dask._whole_rows import Told
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
 from multimargin.estimators.m3l.blocks import Block
-from multimargin.estimators.m3l.parted import local_passes, warn_unless_alike
+from multimargin.estimators.m3l.parted import local_passes, open_rounds, warn_unless_alike
 from multimargin.estimators.m3l.plans import Plan, make_plan
-from multimargin.estimators.m3l.rounds import HeldBackRounds, Limits
+from multimargin.estimators.m3l.rounds import Limits
 from multimargin.labels import LabelMatrix
 from multimargin.priors import made_prior
 
@@ -30,6 +30,7 @@ def fit_in_rounds(
 ) -> tuple[Told, Model]:
     """Train all parts together; ``model`` is the estimator on the cluster, whose parameters count."""
     plan = _with_prior(crew, facts, model) if is_recipe(model.prior) else facts.plan
+    plan = replace(plan, newton=layout.newton)
     warn_unless_alike(facts.blocks, plan)
     limits = Limits(
         tol=float(model.tol),
@@ -40,13 +41,13 @@ def fit_in_rounds(
     )
     beta = None if last is None else last.state["beta"] * (plan.C / last.C)
     fleet = DaskFleet(crew, facts, layout, model.n_jobs, beta, model.straggler_factor, model.elastic)
-    rounds = HeldBackRounds(plan, fleet, *fleet.open(plan), limits, monitor)
+    rounds = open_rounds(plan, fleet, limits, monitor)
     if beta is not None:
-        rounds._take(fleet.sum(0, None, np.zeros((facts.n_labels, plan.n_features + 1))))
+        rounds.start(fleet.sum(0, None, np.zeros((facts.n_labels, plan.n_features + 1))))
     found = rounds.run()
     if found.status == Status.imprecise and found.rounds < limits.max_iter:
         plan, limits = replace(plan, dtype=np.dtype(np.float64)), replace(limits, rounds=found.rounds)
-        rounds = HeldBackRounds(plan, fleet, *fleet.open(plan), limits, monitor)
+        rounds = open_rounds(plan, fleet, limits, monitor)
         found = rounds.run()
     fitted = {
         "coef_": np.ascontiguousarray(found.weights[:, :-1]),

@@ -35,7 +35,7 @@ def cut(X, Y, K, weight=None):
 
 def fitted(blocks, n_jobs=1, **parameters):
     model, fleet = LinearM3L(random_state=0, **parameters), LocalFleet(blocks, n_jobs)
-    train_on_parts(model, fleet)
+    train_on_parts(model, fleet, newton=False)
     return model, fleet
 
 

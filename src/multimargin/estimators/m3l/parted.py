@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,18 +16,19 @@ from multimargin.errors import InputError
 from multimargin.estimators.contract import Model, Status, warn_constant
 from multimargin.estimators.m3l.blocks import BlockFacts
 from multimargin.estimators.m3l.linear import LinearM3L
+from multimargin.estimators.m3l.newton_rounds import NewtonFleet, NewtonRounds, newton_pays
 from multimargin.estimators.m3l.plans import Plan, make_plan
 from multimargin.estimators.m3l.rounds import LOCAL_PASSES_OF_DENSE_ROWS, Fleet, HeldBackRounds, Limits, RoundsResult
 from multimargin.estimators.monitor import Monitor
 from multimargin.weights import CellCosts
 
-__all__ = ["local_passes", "train_on_parts", "warn_unless_alike"]
+__all__ = ["local_passes", "open_rounds", "train_on_parts", "warn_unless_alike"]
 
 # Of the test whether parts are alike: rows of a label to expect in a part, and the probability that says they are not.
 LEAST_EXPECTED, UNLIKELY = 5, 1e-6
 
 
-def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) -> None:
+def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None, newton: bool | None = None) -> None:
     """Fit an estimator on the rows of a fleet, which is closed at the end, whatever happens.
 
     Parameters
@@ -36,6 +38,8 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) ->
     fleet : Fleet
     passes : int, optional
         Passes of a part over its rows in a round; by default :func:`local_passes`.
+    newton : bool, optional
+        Whether to train in Newton rounds; by default where they pay and ``passes`` are not given.
     """
     try:
         model._validate_params()
@@ -58,15 +62,26 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None) ->
             seed=int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max)),
             passes=passes or local_passes(facts),
         )
-        squares, counts = fleet.open(plan)
-        found = HeldBackRounds(plan, fleet, squares, counts, limits, monitor).run()
+        if newton is None:
+            newton = passes is None and isinstance(fleet, NewtonFleet) and newton_pays(plan, facts, len(facts))
+        plan = replace(plan, newton=newton)
+        if model.verbose and newton:
+            sys.stderr.write(f"{type(model).__name__}: Newton rounds, for there are {plan.n_features} features\n")
+        found = open_rounds(plan, fleet, limits, monitor).run()
         if found.status == Status.imprecise and found.rounds < limits.max_iter:
             plan, limits = replace(plan, dtype=np.dtype(np.float64)), replace(limits, rounds=found.rounds)
-            squares, counts = fleet.open(plan)
-            found = HeldBackRounds(plan, fleet, squares, counts, limits, monitor).run()
+            found = open_rounds(plan, fleet, limits, monitor).run()
     finally:
         fleet.close()
     _write(model, plan, found, monitor)
+
+
+def open_rounds(plan: Plan, fleet: Fleet, limits: Limits, monitor: Monitor) -> HeldBackRounds | NewtonRounds:
+    """Open the fleet and return who drives it: with ``plan.newton`` in Newton rounds, else in held-back ones."""
+    squares, counts = fleet.open(plan)
+    if plan.newton and isinstance(fleet, NewtonFleet):
+        return NewtonRounds(plan, fleet, limits, monitor)
+    return HeldBackRounds(plan, fleet, squares, counts, limits, monitor)
 
 
 def warn_unless_alike(facts: Sequence[BlockFacts], plan: Plan) -> None:

@@ -75,29 +75,36 @@ class Part:
         Features that occur, ascending, or all. What goes in and out has a row for each of them and one for the
         constant one.
     squares : ndarray of shape (n_features_of_the_part + 1,)
-        Sums of the squares of their values, the constant one last.
+        Sums of the squares of their values, the constant one last; zeros with ``plan.newton``.
     """
 
     def __init__(self, plan: Plan, block: Block, n_jobs: int = 1, *, renumber: bool = True):
         X, labels, _ = read_block(block)
         labels = aligned_labels(labels, plan.labels, block.name)
+        renumber = renumber and not plan.newton
         self.features = occurring(X) if renumber else np.arange(plan.n_features, dtype=np.int32)
         X = _renumbered(X, self.features) if renumber else widened(X, plan.n_features)
-        X = X.astype(plan.dtype, copy=False)
+        X = (X.toarray() if plan.newton and sp.issparse(X) else X).astype(plan.dtype, copy=False)
         given = block_weights(labels, block)
         costs = CellCosts(plan.C * given.row, plan.positive, plan.negative, given.cells)
         task = plan.task(plan.problem(X, labels, costs, n_jobs))
         self.n_rows = int(X.shape[0])
         self.dtype = plan.dtype
-        self._native = _core.M3LPartition(
-            rows=task.problem.rows,
-            labels=task.problem.cells,
-            margins=task.margins.native(),
-            bias=plan.bias,
-            threads=n_jobs,
-            **prior_arrays(plan.prior),
-        )
-        self.squares = self._native.squares
+        given_rows: dict[str, Any] = {
+            "rows": task.problem.rows,
+            "labels": task.problem.cells,
+            "margins": task.margins.native(),
+            "bias": plan.bias,
+            "threads": n_jobs,
+        }
+        self._native: Any
+        if plan.newton:
+            self._native = _core.M3LNewtonPartition(**given_rows)
+            self.squares = np.zeros(plan.n_features + 1)
+        else:
+            coupling: dict[str, Any] = prior_arrays(plan.prior)
+            self._native = _core.M3LPartition(**given_rows, **coupling)
+            self.squares = self._native.squares
         whole = len(self.features) == plan.n_features
         self._rows_of = slice(None) if whole else np.append(self.features, plan.n_features)
         self.committed = 0
@@ -166,6 +173,25 @@ class Part:
         hinge = np.zeros_like(found.linear) if found.hinge is None else np.asarray(found.hinge)
         sums = hinge, found.linear, found.change_linear
         return PartAnswer(found.change, found.own, *sums, found.complete, found.local_gap)
+
+    def value(self, U: NDArray[np.float64], tau: NDArray[np.float64], *, number: int) -> _core.M3LNewtonValue:
+        """Return sums at U (core/m3l/partition_newton.hpp); a step to beta(z) waits for :meth:`settle`."""
+        self._pending = number
+        found: _core.M3LNewtonValue = self._native.value(U, tau)
+        return found
+
+    def system(
+        self, U: NDArray[np.float64], tau: NDArray[np.float64], marked: NDArray[np.bool_]
+    ) -> _core.M3LNewtonValue:
+        """Return sums at U, and the Newton systems of the labels marked."""
+        found: _core.M3LNewtonValue = self._native.system(U, tau, marked)
+        return found
+
+    def search(
+        self, U: NDArray[np.float64], direction: Any, tau: NDArray[np.float64], lengths: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return by how much the smoothed losses change along a direction, of shape (n_lengths, n_labels)."""
+        return np.asarray(self._native.search(U, direction, tau, lengths))
 
     def sum(self, committed: int, theta: NDArray[np.float64] | None, weights: NDArray[np.float64]) -> PartSums:
         """Sum afresh, in double precision, after settling. A part that missed a round begins again at zero.

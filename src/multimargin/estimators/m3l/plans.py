@@ -62,6 +62,8 @@ class Plan:
     margin : object
     columns : dict
         ``n_features_in_`` and, for DataFrames, ``feature_names_in_``.
+    newton : bool
+        Whether parts are trained in Newton rounds.
     """
 
     labels: LabelTotals
@@ -77,6 +79,7 @@ class Plan:
     loss: str
     margin: Any
     columns: dict[str, Any]
+    newton: bool = False
 
     def problem(self, X: Any, labels: LabelMatrix, costs: CellCosts, n_jobs: int = 1) -> Problem:
         """Return the problem of some rows, or of none."""

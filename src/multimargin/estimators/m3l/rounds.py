@@ -376,6 +376,10 @@ class HeldBackRounds:
         """Rounds, those before included."""
         return self.limits.rounds + self.t
 
+    def start(self, sums: FleetSums) -> None:
+        """Begin with dual variables that were summed."""
+        self._take(sums)
+
     def _round(self) -> RoundAnswer | None:
         t, at_once = self.t, self.fleet.at_once
         held = np.zeros_like(self.shares) if t == 0 else max(HELD_BACK[at_once], GROWTH * t) + self.kappa * self.squares
