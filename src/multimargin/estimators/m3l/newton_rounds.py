@@ -367,7 +367,8 @@ class NewtonRounds:
 def newton_direction(H: NDArray[Any], tau: float, r: Array) -> Array:
     """Solve (I + H / tau) d = r; ``H``: an upper triangle, row by row.
 
-    Rounding can make H of badly scaled features indefinite: then more than I is added, for d is only a direction.
+    Rounding can make H of badly scaled features indefinite: then more than I is added, for d is only a direction. There
+    is none where numbers are too large for the precision of the rows; then the gap does not fall, and the rounds end.
     """
     n = len(r)
     A = np.zeros((n, n))
@@ -376,6 +377,8 @@ def newton_direction(H: NDArray[Any], tau: float, r: Array) -> Array:
     diagonal = np.einsum("jj->j", A)
     diagonal += 1.0
     more = 1e-7 * float(diagonal.max())
+    if not (np.isfinite(more) and np.all(np.isfinite(r))):
+        return np.zeros(n)
     while True:
         try:
             return np.asarray(cho_solve(cho_factor(A, lower=False, check_finite=False), r, check_finite=False))
