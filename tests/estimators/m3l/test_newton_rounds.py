@@ -196,6 +196,13 @@ def test_badly_scaled_features(rng, dtype):
     assert abs(model.certificate_.primal - one.certificate_.primal) <= 1e-3 * one.certificate_.primal
 
 
+def test_what_single_precision_cannot_reach_is_reached_in_double(rng):
+    X, Y = make_problem(rng, n_labels=3, dtype=np.float32)
+    model, _ = fitted(cut(X, Y, 2), tol=1e-9)
+    assert model.certificate_.converged
+    assert model.coef_.dtype == np.float64
+
+
 def test_sparse_rows_that_are_nearly_full_and_a_part_without_rows(rng):
     X, Y = make_problem(rng, n_labels=3)
     X[rng.random(X.shape) < 0.2] = 0

@@ -296,8 +296,9 @@ class NewtonRounds:
         dual = self.centre_linear - 0.5 * self.forms.square(centre)
         self.dual = dual + self.step * rise - 0.5 * self.step**2 * curvature
         self.gap = self.best_primal - self.dual
-        self.idle = 0 if self.gap.sum() < 0.95 * self.least else self.idle + 1
-        self.least = min(self.least, float(self.gap.sum()))
+        total = max(float(self.gap.sum()), 0.0)  # below 0 it is rounding
+        self.idle = 0 if total < 0.95 * self.least else self.idle + 1
+        self.least = min(self.least, total)
 
     def _look(self, steps: bool) -> tuple[NDArray[Any], Bounds]:
         """Certify the best weights, with the dual variables moved as far as they rise."""
