@@ -186,6 +186,7 @@ def hard_problem(rng, n=3000):
     return X, (rng.random((n, 16)) < 0.3).astype(int)
 
 
+@pytest.mark.filterwarnings("ignore::multimargin.errors.DecisionWarning")  # after one pass, any
 def test_limits_warn_with_numbers_and_remedy(Estimator, rng):
     X, Y = hard_problem(rng)
     with pytest.warns(ConvergenceWarning, match=r"after 1 passes with relative duality gap .* Increase max_iter"):
