@@ -4,8 +4,9 @@ LIBSVM (scikit-learn's SVC, the faster of dense and CSR input, cache 1 GiB, defa
 time. It is timed on a sample of labels, one from each equal part of the labels ordered by frequency, and scaled to all
 of them. Its solutions on those labels are put into our primal with the best intercept; "same primal" is the loosest
 tolerance of a grid at which KernelM3L is at least as good on the same labels. Our times are medians of complete fits,
-Gram matrix included. LIBSVM's seconds are CPU time of its one thread; ours are wall time, which a busy machine makes
-longer, and CPU time of all threads.
+Gram matrix included. LIBSVM works in double precision; ours is given rows in double, or in single (``--dtype float32``).
+LIBSVM's seconds are CPU time of its one thread; ours are wall time, which a busy machine makes longer, and CPU time of
+all threads.
 
     MULTIMARGIN_DATA=folder python benchmarks/kernel_m3l.py [--sets awa mediamill] [--labels 6] [--n-jobs 2]
     MULTIMARGIN_DATA=folder python benchmarks/kernel_m3l.py --priors    # a dense prior against R = I
@@ -41,8 +42,8 @@ DENSE_FEATURES = 5000  # with more, LIBSVM is only given CSR
 PACKAGES = ["multimargin", "scikit-learn", "numpy"]
 
 
-def load(name: str, n: int) -> tuple[Any, np.ndarray]:
-    data = datasets.load(name, dtype=np.float32)
+def load(name: str, n: int, dtype: str = "float32") -> tuple[Any, np.ndarray]:
+    data = datasets.load(name, dtype=np.dtype(dtype).type)
     rows = np.sort(np.random.default_rng(0).choice(data.X_train.shape[0], n, replace=False))
     X, Y = data.X_train[rows], data.Y_train[rows].toarray()
     return X, Y[:, (Y.sum(axis=0) > 0) & (Y.sum(axis=0) < n)]
@@ -106,8 +107,8 @@ def our_value(model: KernelM3L, Y: np.ndarray, K: np.ndarray, sample: np.ndarray
     )
 
 
-def against_libsvm(name: str, n: int, n_sample: int, n_jobs: int, repeats: int) -> dict[str, Any]:
-    X, Y = load(name, n)
+def against_libsvm(name: str, n: int, n_sample: int, n_jobs: int, repeats: int, dtype: str) -> dict[str, Any]:
+    X, Y = load(name, n, dtype)
     sample = stratified_labels(Y, n_sample)
     gamma = KernelM3L(C=1.0, random_state=0, callback=lambda _: True).fit(X, Y).gamma_
     K = rbf_kernel(X, gamma=gamma).astype(np.float32)
@@ -134,7 +135,8 @@ def against_libsvm(name: str, n: int, n_sample: int, n_jobs: int, repeats: int) 
         "set": name,
         "rows": n,
         "labels": Y.shape[1],
-        "LIBSVM input": layout,
+        "ours": dtype,
+        "LIBSVM input (float64)": layout,
         "LIBSVM s": estimate,
         "primal above LIBSVM at 1e-3": above[1e-3],
         "tol for same primal": same,
@@ -171,8 +173,7 @@ def dense_prior(name: str, n: int, n_jobs: int, repeats: int) -> dict[str, Any]:
 
 def forms(name: str, n: int, n_jobs: int, repeats: int) -> dict[str, Any]:
     """Time fits with the kernel by name, as a matrix in double and as a function, and that function alone."""
-    X, Y = load(name, n)
-    X = X.astype(np.float64)
+    X, Y = load(name, n, "float64")
     gamma = KernelM3L(C=1.0, random_state=0, callback=lambda _: True).fit(X, Y).gamma_
     function = partial(rbf_kernel, gamma=gamma)
     K = function(X, X)
@@ -237,6 +238,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--labels", type=int, default=6, help="labels on which LIBSVM is timed")
     parser.add_argument("--n-jobs", type=int, default=2)
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float64", help="precision of our rows")
     parser.add_argument("--priors", action="store_true", help="time a dense prior against R = I instead")
     parser.add_argument("--forms", action="store_true", help="time a matrix and a function as kernel instead")
     parser.add_argument("--memory", action="store_true", help="measure peak memory on all rows instead")
@@ -257,7 +259,7 @@ def main() -> None:
         elif arguments.priors:
             rows.append(dense_prior(name, SETS[name], n_jobs, repeats))
         else:
-            rows.append(against_libsvm(name, SETS[name], arguments.labels, n_jobs, repeats))
+            rows.append(against_libsvm(name, SETS[name], arguments.labels, n_jobs, repeats, arguments.dtype))
         which = "-forms" if arguments.forms else "-priors" if arguments.priors else ""
         save(f"kernel_m3l{which}", rows, PACKAGES)
     for column in (name for name in rows[0] if "ratio" in name):
