@@ -74,8 +74,9 @@ def reproduce(table: Table, small: bool, step: Step) -> dict[str, Any]:
     else:
         cells = sorted(experiment(table)(settings, step), key=lambda cell: not cell["headline"])
         rows = [compared(cell, published.get(cell["name"]), *_rule(cell, table), small) for cell in cells]
-        if not table.get("comparable", True):
-            rows = [{**row, "verdict": row["verdict"] and "not comparable"} for row in rows]
+        rows = [
+            {**row, "verdict": row["verdict"] and "not comparable"} if not _comparable(row, table) else row for row in rows
+        ]
     return {
         "paper": table["paper"],
         "table": table["table"],
@@ -87,6 +88,14 @@ def reproduce(table: Table, small: bool, step: Step) -> dict[str, Any]:
         "decimals": table.get("decimals", 2),
         "rows": rows,
     }
+
+
+def _comparable(row: dict[str, Any], table: Table) -> bool:
+    """Whether a verdict means anything: a table says ``comparable = false``, or lists the rows where it does."""
+    comparable: bool | list[str] = table.get("comparable", True)
+    if isinstance(comparable, bool):
+        return comparable
+    return row.get("row", row["name"]) in comparable
 
 
 def _rule(cell: Cell, table: Table) -> tuple[float, float]:

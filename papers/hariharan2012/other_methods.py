@@ -20,14 +20,16 @@ from .unseen_animals import Animals
 __all__ = ["other_methods"]
 
 FOLDS = 3
-METHODS: dict[str, Callable[[Any], Any]] = {
-    "BoosTexter": lambda rounds: BoosTexter(rounds),
-    "Power Set": lambda C: LabelPowerset(C, strategy="ovr", random_state=0),
-    "Regression": lambda C: LeastSquaresLabels(C),
-    "Ranking": lambda C: CategoryRanking(C, tol=0.01, random_state=0),
-    "5-NN": lambda k: KNNLabels(k),
+UNSEEN = ("awa", "fmri-words")  # sets whose test rows are of other categories
+METHODS: dict[str, Callable[[Any, int], Any]] = {
+    "BoosTexter": lambda rounds, _: BoosTexter(rounds),
+    "Power Set": lambda C, _: LabelPowerset(C, strategy="ovr", random_state=0),
+    "Regression": lambda C, _: LeastSquaresLabels(C),
+    "Compressed sensing": lambda C, labels: LeastSquaresLabels(C, n_codes=(labels + 1) // 2, random_state=0),
+    "Ranking": lambda C, _: CategoryRanking(C, tol=0.01, random_state=0),
+    "5-NN": lambda k, _: KNNLabels(k),
 }
-"""Each with the one parameter that is chosen."""
+"""Each from the one parameter that is chosen, and the number of labels."""
 
 Draw = tuple[Any, NDArray[Any], Any, NDArray[Any]]
 """X and Y to train on, X and Y to test."""
@@ -41,7 +43,7 @@ def other_methods(settings: Settings, step: Step) -> list[Cell]:
             for method, make in METHODS.items():
                 step(f"{entry['name']}, draw {draw + 1} of {entry['draws']}, {method}")
                 value = _validated(make, settings["grids"][method], X, Y, draw)
-                predicted = _trained(make(value), X, Y).predict(X_test)
+                predicted = _trained(make(value, Y.shape[1]), X, Y).predict(X_test)
                 losses.setdefault((entry["name"], method), []).append(hamming_percent(predicted, Y_test))
             constant = np.broadcast_to(Y.mean(axis=0) > 0.5, Y_test.shape)
             losses.setdefault((entry["name"], "constant"), []).append(hamming_percent(constant, Y_test))
@@ -49,8 +51,8 @@ def other_methods(settings: Settings, step: Step) -> list[Cell]:
 
 
 def _draws(entry: dict[str, Any]) -> Iterator[Draw]:
-    if entry["data"] == "awa":
-        animals = Animals()
+    if entry["data"] in UNSEEN:
+        animals = Animals(entry["data"])
         for rows in animals.draws(entry["rows"], entry["draws"]):
             yield animals.X[rows], animals.Y[rows], animals.X_test, animals.Y_test
         return
@@ -60,14 +62,14 @@ def _draws(entry: dict[str, Any]) -> Iterator[Draw]:
         yield data.X[rows], data.Y[rows], data.X_test, data.Y_test
 
 
-def _validated(make: Callable[[Any], Any], grid: list[Any], X: Any, Y: NDArray[Any], draw: int) -> Any:
+def _validated(make: Callable[[Any, int], Any], grid: list[Any], X: Any, Y: NDArray[Any], draw: int) -> Any:
     """Return the value with the lowest loss on training rows left out in turn; the first of equals."""
     if len(grid) == 1:
         return grid[0]
     losses = np.zeros(len(grid))
     for train, test in KFold(FOLDS, shuffle=True, random_state=draw).split(Y):
         for place, value in enumerate(grid):
-            predicted = _trained(make(value), X[train], Y[train]).predict(X[test])
+            predicted = _trained(make(value, Y.shape[1]), X[train], Y[train]).predict(X[test])
             losses[place] += np.sum(np.asarray(predicted) != Y[test])
     return grid[int(np.argmin(losses))]
 
