@@ -262,9 +262,11 @@ WORDS = {
     "CalibratedSeparationClassifier: C": RIVALS,
     "OutputKernelClassifier: C": RIVALS,
     "SubmodularClassifier: pairs": (
-        "Attraction between half of the pairs, the default, and none: no set gains by it, and it takes "
-        "longer. It stays the default because attraction is what the model has over `pairs=0`, reverse "
-        "multi-label learning; `pairs=0` may be tried first."
+        "Attraction between half of the pairs and none: with 15 labels no set gains by it, and it takes "
+        "longer. Attraction is what the model has over `pairs=0`, reverse multi-label learning, so it stays; "
+        '`pairs=0` may be tried first. With more than 20 labels the default, `"auto"`, keeps 100 pairs or two '
+        "for each label: as good as half of them on eight sets, and quicker (`python benchmarks/submodular.py "
+        "pairs`)."
     ),
     "LinearM3L: intercept_scaling": ('At `C="scale"`, a constant feature as long as the rows instead of 1.'),
     "LinearM3L: tol": (

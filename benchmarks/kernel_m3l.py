@@ -4,7 +4,7 @@ LIBSVM (scikit-learn's SVC, the faster of dense and CSR input, cache 1 GiB, defa
 time. It is timed on a sample of labels, one from each equal part of the labels ordered by frequency, and scaled to all
 of them. Its solutions on those labels are put into our primal with the best intercept; "same primal" is the loosest
 tolerance of a grid at which KernelM3L is at least as good on the same labels. Our times are medians of complete fits,
-Gram matrix included. LIBSVM works in double precision; ours is given rows in double, or in single (``--dtype float32``).
+Gram matrix included. LIBSVM works in double precision; ours is given rows in double, or single (``--dtype float32``).
 LIBSVM's seconds are CPU time of its one thread; ours are wall time, which a busy machine makes longer, and CPU time of
 all threads.
 

@@ -87,6 +87,7 @@ class SubmodularBlocks {
           norm_(static_cast<std::size_t>(problem.rows())),
           before_(norm_.size()),
           cached_gap_(norm_.size(), std::numeric_limits<double>::infinity()),
+          crew_(limits.threads),
           order_(norm_.size()),
           rng_(limits.seed),
           scale_(problem.total_cost() * problem.largest_loss()),
@@ -194,7 +195,7 @@ class SubmodularBlocks {
     }
 
   private:
-    static constexpr std::size_t batch = 8;         // rows whose oracles see the same weights
+    static constexpr std::size_t least_batch = 8, most_batch = 64;  // rows whose oracles see the same weights
     static constexpr int most_cached_passes = 20;   // after each pass of the oracle
     static constexpr int most_steps = 30;           // in a visit
     static constexpr double enough_of_row = 0.1;    // steps end at this part of the gap of the row's planes
@@ -317,7 +318,7 @@ class SubmodularBlocks {
     // answers are already there.
     double oracle_pass(std::span<const std::int32_t> order, double tol, Control& control) {
         double seen = 0.0;
-        const auto size = fresh_ ? order.size() : batch;
+        const auto size = fresh_ ? order.size() : std::clamp(order.size() / 64, least_batch, most_batch);
         for (std::size_t first = 0; first < order.size(); first += size) {
             const auto rows = order.subspan(first, std::min(size, order.size() - first));
             if (!fresh_ && !call_oracles(rows, tol, control)) break;
@@ -366,17 +367,17 @@ class SubmodularBlocks {
 
     // Calls the oracle for these rows at the present weights, keeps what it finds. False: asked to leave.
     bool call_oracles(std::span<const std::int32_t> rows, double tol, Control& control) {
-        // To start threads takes longer than to call the oracle for a batch with few labels.
-        const bool worth = rows.size() * static_cast<std::size_t>(p_.labels) >= 2000;
-        const int threads = worth ? std::min<int>(limits_.threads, static_cast<int>(rows.size())) : 1;
+        // To wake threads takes longer than to call the oracle for a batch with few labels.
+        const bool worth = rows.size() * static_cast<std::size_t>(p_.labels) >= 3000;
         std::atomic<bool> left{false};
-        parallel_for(threads, threads, control, [&](int t, bool on_caller) {
+        std::atomic<std::size_t> next{0};
+        crew_.run(worth ? crew_.threads() : 1, control, [&](int t, bool on_caller) {
             RowOracle& oracle = oracles_[t];
             ChunkVector<double>& u = spare_[t];
             std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
             oracle.set_weights(pair_scores(), p_.oracle);
             std::copy_n(pair_scores(), v_.size(), &u[first_pair_]);
-            for (std::size_t k = static_cast<std::size_t>(t); k < rows.size(); k += threads) {
+            for (std::size_t k = next++; k < rows.size(); k = next++) {
                 if (control.leave(on_caller)) {
                     left = true;
                     return;
@@ -564,6 +565,7 @@ class SubmodularBlocks {
     std::vector<RowPlanes> planes_;
     std::vector<double> norm_, before_, cached_gap_;
     std::vector<std::vector<std::pair<int, int>>> pairs_of_;
+    Crew crew_;
     std::vector<RowOracle> oracles_;
     std::vector<ChunkVector<double>> spare_;
     std::vector<std::int32_t> order_;

@@ -190,9 +190,9 @@ def test_label_permutation_keeps_the_optimum(rng):
     np.testing.assert_allclose(b.coef_, a.coef_[order], atol=1e-3)
 
 
-@pytest.mark.parametrize("solver", ["blocks", "bundle"])
-def test_result_does_not_depend_on_n_jobs(rng, solver):
-    X, Y = make_problem(rng, n=150, n_labels=8)
+@pytest.mark.parametrize(("solver", "n_labels"), [("blocks", 8), ("bundle", 8), ("blocks", 400)])
+def test_result_does_not_depend_on_n_jobs(rng, solver, n_labels):
+    X, Y = make_problem(rng, n=150 if n_labels < 100 else 30, n_labels=n_labels)  # many labels: threads share a batch
     one, two, five = (
         SubmodularClassifier(n_jobs=k, random_state=0, tol=0.05, solver=solver, pair_scale=5.0).fit(X, Y)
         for k in (1, 2, 5)
@@ -238,14 +238,22 @@ def test_chosen_pairs(rng):
 
     assert chosen(0.34) == [[0, 1], [0, 2]]  # together 3, 2, 1, 1, 1, 0 times
     assert chosen(1.0) == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3]]
+    assert chosen("auto") == chosen(0.5)
     assert chosen([("b", "a"), ("c", "d"), ("a", "b")]) == [[0, 1], [2, 3]]
     model = SubmodularClassifier(pairs=[("c", "d")]).fit(X, [{names[j] for j in np.flatnonzero(row)} for row in Y])
     assert model.pair_coef_.tolist() == [0.0]  # never together, so no evidence of attraction
 
 
+@pytest.mark.parametrize(("n_labels", "most"), [(20, 95), (40, 100), (60, 120)])
+def test_automatic_pairs_are_two_for_each_of_many_labels(rng, n_labels, most):
+    X, Y = rng.normal(size=(30, 2)), (rng.random((30, n_labels)) < 0.5).astype(int)
+    assert len(SubmodularClassifier(tol=0.1).fit(X, Y).pairs_) == most
+
+
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
+        ({"pairs": "all"}, "'pairs' parameter"),
         ({"pairs": 1.5}, "'pairs' parameter"),
         ({"pairs": [(0, 9)]}, "pairs names the label 9"),
         ({"pairs": [(1, 1)]}, "two different labels"),

@@ -83,9 +83,10 @@ class SubmodularClassifier(MultilabelClassifier):
     C : float or "scale", default="scale"
         Weight of the losses. Larger values fit the training labels harder. ``"scale"`` is one over the mean squared
         length of the rows, by their weights: 1 where rows have length 1.
-    pairs : float in [0, 1] or list of pairs of labels, default=0.5
+    pairs : "auto", float in [0, 1] or list of pairs of labels, default="auto"
         Which labels may attract each other: a share of all pairs, those most often together in training (pairs never
-        together are left out), or the pairs themselves, by label name. 0.05 suits many labels.
+        together are left out), or the pairs themselves, by label name. ``"auto"`` is one half, but with more than 20
+        labels no more than 100 pairs, or two for each label: the time of training grows with them.
     pair_scale : float, default=1.0
         The constant c above. Larger values regularise attraction less; 0 turns it off.
     loss : {"f1", "hamming"}, default="f1"
@@ -183,7 +184,7 @@ class SubmodularClassifier(MultilabelClassifier):
     _weighs_cells: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,
-        "pairs": [Interval(Real, 0, 1, closed="both"), "array-like"],
+        "pairs": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both"), "array-like"],
         "pair_scale": [Interval(Real, 0, None, closed="left")],
         "loss": [StrOptions({"f1", "hamming"})],
         "oracle": [StrOptions({"exact", "paper"})],
@@ -202,7 +203,7 @@ class SubmodularClassifier(MultilabelClassifier):
         self,
         C: float | str = "scale",
         *,
-        pairs: Any = 0.5,
+        pairs: Any = "auto",
         pair_scale: float = 1.0,
         loss: str = "f1",
         class_weight: Any = None,

@@ -16,6 +16,10 @@ from multimargin.labels import LabelMatrix
 __all__ = ["LabelPairs", "choose_pairs", "label_pairs"]
 
 
+AUTO_SHARE, AUTO_PAIRS, AUTO_PAIRS_A_LABEL = 0.5, 100, 2
+"""``pairs="auto"``: this share of all pairs, but no more than so many, or so many for each label."""
+
+
 @dataclass(frozen=True)
 class LabelPairs:
     """Pairs that may attract, and how often they are together."""
@@ -26,18 +30,24 @@ class LabelPairs:
 
 def choose_pairs(pairs: Any, labels: LabelMatrix, weight: NDArray[np.float64]) -> LabelPairs:
     """Return the pairs that the parameter ``pairs`` means."""
-    if isinstance(pairs, Real):
+    if isinstance(pairs, (Real, str)):
         constant = labels.constant
         upper = sp.triu(_joint(labels.positives, weight), k=1, format="coo")
         first, second, count = upper.row, upper.col, upper.data
         usable = ~(constant[first] | constant[second]) & (count > 0)
         first, second, count = first[usable], second[usable], count[usable]
-        most = int(float(pairs) * labels.n_labels * (labels.n_labels - 1) / 2)
-        order = np.lexsort((second, first, -count))[:most]
+        order = np.lexsort((second, first, -count))[: _most_pairs(pairs, labels.n_labels)]
         columns = np.column_stack([first[order], second[order]])
     else:
         columns = _named_pairs(pairs, labels)
     return label_pairs(np.ascontiguousarray(columns, dtype=np.int32).reshape(-1, 2), labels, weight)
+
+
+def _most_pairs(share: float | str, n_labels: int) -> int:
+    all_pairs = n_labels * (n_labels - 1) / 2
+    if isinstance(share, str):  # "auto"
+        return int(min(AUTO_SHARE * all_pairs, max(AUTO_PAIRS, AUTO_PAIRS_A_LABEL * n_labels)))
+    return int(float(share) * all_pairs)
 
 
 def label_pairs(columns: NDArray[np.int32], labels: LabelMatrix, weight: NDArray[np.float64]) -> LabelPairs:
@@ -69,7 +79,10 @@ def _named_pairs(pairs: Any, labels: LabelMatrix) -> NDArray[np.int64]:
         names = list(pair) if isinstance(pair, (tuple, list, set, frozenset, np.ndarray)) else [pair]
         names = [name.item() if isinstance(name, np.generic) else name for name in names]
         if len(names) != 2 or names[0] == names[1]:
-            msg = f"pairs must be a share of all pairs or a list of pairs of two different labels; got {pair!r} in it."
+            msg = (
+                'pairs must be "auto", a share of all pairs, or a list of pairs of two different labels; '
+                f"got {pair!r} in it."
+            )
             raise InputError(msg)
         unknown = [name for name in names if name not in column]
         if unknown:
