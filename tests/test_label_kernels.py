@@ -191,3 +191,13 @@ def test_overflow_is_reported():
     many = sp.csr_array(np.ones((2, 1000)))
     with pytest.raises(InputError, match="overflows on sets of 1000 labels"):
         ExpMinusOne()(many, many)
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (0.3, 0.7), (0.0, 1.0)])
+@pytest.mark.parametrize("n_labels", [1, 2, 9])
+def test_factors_of_a_polynomial_are_the_kernel(rng, weights, n_labels):
+    sets = sp.csr_array((rng.random((40, n_labels)) < rng.random((40, 1))).astype(float))
+    kernel = Polynomial(weights)
+    A, B = kernel.factors(sets)
+    np.testing.assert_allclose((A @ B.T).toarray(), kernel(sets, sets), atol=1e-12)
+    assert Polynomial((1.0, 1.0, 1.0)).factors(sets) is None

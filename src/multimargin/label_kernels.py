@@ -116,6 +116,48 @@ class Polynomial(LabelKernel):
         w1, w2 = (*self.weights, 0.0)[:2]
         return w1 + w2, 2 * w2
 
+    def factors(self, sets: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array] | None:
+        r"""Return sparse A and B with ``A B'`` the kernel between these sets; None above degree 2.
+
+        A set s that holds most labels is all but a set z. The number of labels that two sets share is N = U + M, with M
+        the number shared by the small sets, times -1 where one of two is all but its own, and U of rank 2; so N o N
+        = 2 U o N - U o U + M o M, and M o M is a sum over the labels and the label pairs of small sets.
+        """
+        if self.pair_coefficients is None:
+            return None
+        w1, w2 = (*self.weights, 0.0)[:2]
+        n_labels = sets.shape[1]
+        most = _sizes(sets) > n_labels / 2
+        small = _complemented(sets, most)
+        size = np.where(most, -1.0, 1.0) * _sizes(small)
+        left, right = (size + n_labels * most, 1.0 * most), (1.0 * most, size)  # U = left right'
+        pairs = _label_pairs(small)
+        A: list[Any] = [w1 * sets, w2 * small, 2 * w2 * pairs]
+        B: list[Any] = [sets, small, pairs]
+        for r in (0, 1):
+            A.append(sp.diags_array(2 * w2 * left[r]) @ sets)
+            B.append(sp.diags_array(right[r]) @ sets)
+            for q in (0, 1):
+                A.append(sp.csr_array((-w2 * left[r] * left[q])[:, None]))
+                B.append(sp.csr_array((right[r] * right[q])[:, None]))
+        return sp.csr_array(sp.hstack(A)), sp.csr_array(sp.hstack(B))
+
+
+def _label_pairs(sets: sp.csr_array) -> sp.csr_array:
+    """Return which pairs of labels each set has, of all that occur; sets of one size at a time."""
+    n_labels = sets.shape[1]
+    sizes = np.diff(sets.indptr)
+    rows, keys = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for size in np.unique(sizes[sizes > 1]).tolist():
+        these = np.flatnonzero(sizes == size)
+        labels = np.sort(sets.indices[sets.indptr[these][:, None] + np.arange(size)], axis=1).astype(np.int64)
+        first, second = np.triu_indices(size, 1)
+        keys.append((labels[:, first] * n_labels + labels[:, second]).ravel())
+        rows.append(np.repeat(these, len(first)))
+    found, columns = np.unique(np.concatenate(keys), return_inverse=True)
+    ones = np.ones(len(columns))
+    return sp.csr_array((ones, (np.concatenate(rows), columns)), shape=(sets.shape[0], len(found)))
+
 
 @dataclass(frozen=True)
 class Cosine(LabelKernel):

@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from multimargin import CalibratedSeparationClassifier, OutputKernelClassifier, certify, load, save
 from multimargin.errors import FitError, InputError
+from multimargin.estimators.separation import certifier
 
 BOTH = [CalibratedSeparationClassifier, OutputKernelClassifier]
 
@@ -25,6 +26,16 @@ def silently(model, *data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(*data)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_many_label_sets_are_certified_by_factors_of_their_kernel(rng, monkeypatch, kernel):
+    X, Y = make_problem(rng, 60, 4, 7)
+    model = silently(OutputKernelClassifier(kernel=kernel, max_iter=20, warm_start=True, random_state=0), X, Y)
+    plain = certify(model, X, Y)
+    monkeypatch.setattr(certifier, "MANY_ATOMS", 0)
+    factored = certify(model, X, Y)
+    assert (factored.primal, factored.dual) == pytest.approx((plain.primal, plain.dual), rel=1e-11)
 
 
 @pytest.mark.parametrize("Estimator", BOTH)

@@ -29,11 +29,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from multimargin.estimators.separation.problem import SeparationProblem
-from multimargin.label_kernels import FunctionKernel
+from multimargin.label_kernels import FunctionKernel, Polynomial
 
 __all__ = ["Functions", "ModelPoint", "Objective", "SeparationCertifier"]
 
 BLOCK_BYTES = 64 * 2**20
+MANY_ATOMS, MOST_PAIRS = 2000, 10**7
+"""The matrix between fewer atoms is soon made; more label pairs would take more room than it."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class SeparationCertifier:
         norm = float(np.sum(self._inner(point.reference, point.reference)) + np.sum(norms / self._unit_norms))
         terms = self._terms(point.sets, self.n_labels)
         for block in self._blocks_of(np.arange(self.n_labels, len(self.problem.atoms))):
-            part = terms.mixed(self._orthogonal(terms.atoms, block))
+            part = terms.mixed(block, orthogonal=True)
             scores = labels @ self._share_of_labels(block).T + self._values(part)
             more = self._worst(scores - reference, *self._sides(block))
             above, below = np.minimum(above, more[0]), np.minimum(below, more[1])
@@ -141,7 +143,7 @@ class SeparationCertifier:
         quadratic = float(np.sum(self._inner(total, total)))
         terms = self._terms(D, 0)
         for block in self._blocks_of(terms.atoms):
-            quadratic += self._products(terms, terms.mixed(self._gram(terms.atoms, block)), block)
+            quadratic += self._products(terms, terms.mixed(block), block)
         return float(np.abs(D.data).sum()), quadratic + self._rounding(D, terms.atoms)
 
     def _rounding(self, D: sp.csr_array, used: NDArray[np.intp]) -> float:
@@ -236,6 +238,19 @@ class SeparationCertifier:
             values = atoms.kernel.of_counts(A @ B.T, A.sum(axis=1)[:, None], B.sum(axis=1)[None, :])
         return np.asarray(values / np.outer(atoms.a[left], atoms.a[right]))
 
+    @cached_property
+    def _factors(self) -> tuple[sp.csr_array, sp.csr_array] | None:
+        """A and B with Q = A B', where the kernel has such and atoms are many."""
+        atoms = self.problem.atoms
+        if not isinstance(atoms.kernel, Polynomial) or len(atoms) < MANY_ATOMS:
+            return None
+        small = np.minimum(self._sets.sum(axis=1), self.n_labels - self._sets.sum(axis=1))
+        factors = atoms.kernel.factors(sp.csr_array(atoms.sets)) if small @ small <= MOST_PAIRS else None
+        if factors is None:
+            return None
+        scale = sp.diags_array(1.0 / atoms.a)
+        return sp.csr_array(scale @ factors[0]), sp.csr_array(scale @ factors[1])
+
     def _share_of_labels(self, block: NDArray[np.intp]) -> NDArray[np.float64]:
         return np.asarray(self._gram(block, np.arange(self.n_labels)) / self._unit_norms)
 
@@ -264,8 +279,42 @@ class _Terms:
             return self.certifier._combined(self.rows[:, which])
         return Functions(self.functions.coef[:, which], self.functions.constant[which])
 
-    def mixed(self, matrix: NDArray[np.float64]) -> Functions:
-        """Add up the functions, with the columns of a matrix as factors."""
+    def mixed(self, block: NDArray[np.intp], orthogonal: bool = False) -> Functions:
+        """Add up the functions, with Q between their atoms and those of a block as factors, or its orthogonal part."""
+        certifier, factors = self.certifier, self.certifier._factors
+        if factors is None:
+            between = certifier._orthogonal if orthogonal else certifier._gram
+            return self._as_functions(np.asarray(self._coefficients @ between(self.atoms, block)))
+        summed = _product(self._in_factors, factors[1][block].T)
+        if orthogonal:
+            summed = summed - self._in_labels @ certifier._share_of_labels(block).T
+        return self._as_functions(summed)
+
+    @cached_property
+    def _coefficients(self) -> Any:
+        """Those of the functions, with the constants in the last row; or those of the rows."""
         if self.functions is None:
-            return self.certifier._combined(np.asarray(self.rows @ matrix))
-        return Functions(self.functions.coef @ matrix, self.functions.constant @ matrix)
+            return self.rows
+        return np.vstack([self.functions.coef, self.functions.constant])
+
+    @cached_property
+    def _in_factors(self) -> NDArray[np.float64]:
+        assert self.certifier._factors is not None
+        return _product(self._coefficients, self.certifier._factors[0][self.atoms])
+
+    @cached_property
+    def _in_labels(self) -> NDArray[np.float64]:
+        certifier = self.certifier
+        return np.asarray(self._coefficients @ (certifier._share_of_labels(self.atoms) * certifier._unit_norms))
+
+    def _as_functions(self, coefficients: NDArray[np.float64]) -> Functions:
+        if self.functions is None:
+            return self.certifier._combined(coefficients)
+        return Functions(coefficients[:-1], coefficients[-1])
+
+
+def _product(A: Any, B: sp.csr_array) -> NDArray[np.float64]:
+    """Return the product as an array; B is sparse."""
+    if sp.issparse(A):
+        return np.asarray((A @ B).toarray())
+    return np.asarray((B.T @ A.T).T)

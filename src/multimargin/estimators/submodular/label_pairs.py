@@ -43,7 +43,7 @@ def choose_pairs(pairs: Any, labels: LabelMatrix, weight: NDArray[np.float64]) -
     return label_pairs(np.ascontiguousarray(columns, dtype=np.int32).reshape(-1, 2), labels, weight)
 
 
-def _most_pairs(share: float | str, n_labels: int) -> int:
+def _most_pairs(share: Any, n_labels: int) -> int:
     all_pairs = n_labels * (n_labels - 1) / 2
     if isinstance(share, str):  # "auto"
         return int(min(AUTO_SHARE * all_pairs, max(AUTO_PAIRS, AUTO_PAIRS_A_LABEL * n_labels)))
