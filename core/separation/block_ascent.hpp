@@ -81,6 +81,8 @@ class SeparationSolver {
           other_(state_.size()),
           lists_(static_cast<std::size_t>(x.rows())),
           live_(static_cast<std::size_t>(x.rows()), 0),
+          last_gap_(live_.size(), 0.0),
+          rest_(live_.size(), 0),
           local_(static_cast<std::size_t>(features.rows())),
           place_(static_cast<std::size_t>(features.rows()), -1) {
         for (Index i = 0; i < x.rows(); ++i) norms_.push_back(squared_norm(x.row(i)) + bias * bias);
@@ -158,6 +160,9 @@ class SeparationSolver {
     // Scans in single precision: so many, while the relative gap is larger.
     static constexpr int most_coarse = 64;
     static constexpr double coarse_until = 1e-3;
+    // Rows with less than this part of the mean to gain are left out of so many sweeps, unless a scan finds atoms for them.
+    static constexpr double little_gain = 0.1;
+    static constexpr std::uint8_t sweeps_at_rest = 2;
 
     // Multiply-adds of a visit, about.
     Index row_work(Index i) const {
@@ -302,6 +307,7 @@ class SeparationSolver {
                     entries.push_back({atom, b ? -1.0 : 1.0, 0.0});
                 });
             }
+            if (entries.size() > kept) rest_[static_cast<std::size_t>(i)] = 0;
             for (std::size_t e = kept; e < entries.size(); ++e) std::swap(entries[live++], entries[e]);
             live_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(live);
             gaps[static_cast<std::size_t>(i)] = gap;
@@ -311,9 +317,19 @@ class SeparationSolver {
     // One visit to every row, over its listed atoms; returns the gap of the rows over their lists before their visits.
     double sweep(std::span<const std::int32_t> order, Control& control) {
         double gap = 0.0;
+        const double little = little_gain * estimate_ / static_cast<double>(order.size());
         for (const Index i : order) {
+            const auto row = static_cast<std::size_t>(i);
+            if (rest_[row] > 0) {
+                --rest_[row];
+                gap += last_gap_[row];
+                continue;
+            }
             if (control.leave_after(row_work(i))) break;
-            if (!live(i).empty()) gap += visit(i);
+            if (live(i).empty()) continue;
+            last_gap_[row] = visit(i);
+            gap += last_gap_[row];
+            if (last_gap_[row] < little) rest_[row] = sweeps_at_rest;
         }
         return gap;
     }
@@ -424,7 +440,8 @@ class SeparationSolver {
     Shares shares_;
     std::vector<std::vector<Entry>> lists_;
     std::vector<std::int32_t> live_;
-    std::vector<double> norms_;
+    std::vector<double> norms_, last_gap_;
+    std::vector<std::uint8_t> rest_;
     // between passes
     std::vector<std::int32_t> order_;
     Rng rng_{0};
