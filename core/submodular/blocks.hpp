@@ -196,8 +196,8 @@ class SubmodularBlocks {
 
   private:
     static constexpr std::size_t least_batch = 8, most_batch = 64;  // rows whose oracles see the same weights
-    static constexpr int most_cached_passes = 20;   // after each pass of the oracle
-    static constexpr int most_steps = 30;           // in a visit
+    static constexpr int most_cached_passes = 20;                   // after each pass of the oracle
+    static constexpr int most_steps = 30;                           // in a visit
     static constexpr double enough_of_row = 0.1;    // steps end at this part of the gap of the row's planes
     static constexpr double cached_goal = 0.5;      // cached passes end at this part of the gap the oracle saw
     static constexpr int passes_between_sums = 16;  // of Theta and v, against rounding
