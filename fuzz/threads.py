@@ -72,6 +72,7 @@ def models() -> dict[str, tuple[tuple[int, int], Any]]:
         "kernel, some rows held": (KERNEL, KernelM3L(kernel="poly", cache_size=2.0, max_iter=10)),
         "kernel, double": (STRUCTURED, KernelM3L(kernel="laplacian", tol=1e-6)),
         "submodular": (STRUCTURED, SubmodularClassifier(pairs=1.0, pair_scale=30.0)),
+        "submodular, many labels": ((60, 400), SubmodularClassifier(max_iter=5)),
         "submodular, held-out offset": (STRUCTURED, SubmodularClassifier(pairs=0, offset="cv")),
         "submodular, bundle": (STRUCTURED, SubmodularClassifier(solver="bundle", max_iter=30)),
         "cliques": (LINEAR[:1] + STRUCTURED[1:], CliqueClassifier(max_order=3, stopping="limit", max_cliques=4)),
