@@ -249,7 +249,7 @@ def main():
     parser.add_argument("--folder", type=Path, default=Path("parts"))
     parser.add_argument("--limit", type=float, default=4.0, help="GiB")
     parser.add_argument("--passes", type=int, help="over a part each time it is in memory")
-    parser.add_argument("--seconds", type=float, help="time limit of training from files, after reading them once")
+    parser.add_argument("--seconds", type=float, help="time limit of training from files, reading included")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     {"rounds": rounds, "files": files, "train": train, "cluster": cluster, "model": model}[options.what](options)

@@ -75,7 +75,8 @@ def reproduce(table: Table, small: bool, step: Step) -> dict[str, Any]:
         cells = sorted(experiment(table)(settings, step), key=lambda cell: not cell["headline"])
         rows = [compared(cell, published.get(cell["name"]), *_rule(cell, table), small) for cell in cells]
         rows = [
-            {**row, "verdict": row["verdict"] and "not comparable"} if not _comparable(row, table) else row for row in rows
+            {**row, "verdict": row["verdict"] and "not comparable"} if not _comparable(row, table) else row
+            for row in rows
         ]
     return {
         "paper": table["paper"],

@@ -18,13 +18,13 @@ from multimargin.dask._crew import Crew, facts_of_blocks, worker_infos
 from multimargin.dask._facts import Facts, agreed
 from multimargin.dask._here import fit_here
 from multimargin.dask._layout import Layout, Machines, planned
-from multimargin.dask._monitor import ForecastMonitor
 from multimargin.dask._predictions import by_block, sets_by_block
 from multimargin.dask._rounds import fit_in_rounds
 from multimargin.dask._whole_rows import fit_whole_rows
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.contract import Interval, StrOptions, WarmStart, warn_constant
+from multimargin.estimators.monitor import ForecastMonitor
 from multimargin.weights import CellCosts
 
 __all__ = ["DaskLinearM3L"]
@@ -203,7 +203,7 @@ class DaskLinearM3L(LinearM3L):
             return one; futures not. Blocks of rows, dense or CSR; chunks of rows whose sizes need not be known. float32
             is solved in float32 where its range and rounding allow, everything else in float64. A folder
             holds files of rows and labels that :func:`multimargin.datasets.read` reads, as the workers see it; see
-            :class:`~multimargin.dask.PartFiles`.
+            :class:`~multimargin.datasets.PartFiles`.
         y : dask array, dask DataFrame, list of delayed or futures, or None
             Labels Y of the same blocks, each in any form that :meth:`multimargin.LinearM3L.fit` takes. None where
             every part of X is a pair (X, Y), or a file.
@@ -233,6 +233,7 @@ class DaskLinearM3L(LinearM3L):
             crew.hold(computed)
             del computed
             if layout.rows == 1:
+                monitor.unit = "pass"
                 told, model = fit_whole_rows(crew, facts, self._worker_model(last), layout, seed, last, monitor)
             else:
                 told, model = fit_in_rounds(crew, facts, self, layout, seed, last, monitor)
@@ -260,7 +261,7 @@ class DaskLinearM3L(LinearM3L):
             Fitted, if this one is; to save, to explain, to tune thresholds on.
         """
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
-        local = LinearM3L(**parameters)
+        local = LinearM3L(**{**parameters, "memory_limit": None})  # there it is that of labels, beside the rows
         local.__dict__.update(
             {name: value for name, value in vars(self).items() if name not in (*parameters, *OWN, "layout_")}
         )
