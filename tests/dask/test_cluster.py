@@ -15,9 +15,10 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from multimargin import LinearM3L, ThresholdTuner, certify, load, priors, save
 from multimargin.dask import DaskLinearM3L
-from multimargin.dask._layout import Machines, label_blocks, planned, row_parts
+from multimargin.dask._layout import Machines, label_blocks, memory_needed, memory_of_cell, planned, row_parts
 from multimargin.dask._worker import PLUGIN
 from multimargin.errors import InputError
+from multimargin.estimators.m3l.newton_rounds import newton_bytes
 from multimargin.estimators.m3l.parted import train_on_parts
 from multimargin.fleets import Block, LocalFleet
 
@@ -229,6 +230,21 @@ class TestLayout:
     def test_layouts_that_cannot_be(self, layout, coupled, message):
         with pytest.raises(InputError, match=message):
             planned(layout, self.facts(), coupled, Machines(2, 1, None))
+
+    def test_what_meets_on_one_worker_is_counted(self):
+        facts = self.facts()
+        state = 8 * 13 * 64  # in double, of all labels
+        for rows in (2, 32):
+            assert memory_needed(facts, rows, 1) > memory_of_cell(facts, rows, 1) + (rows + 1) * state
+            systems = rows * newton_bytes(facts.plan)
+            assert memory_needed(facts, rows, 1, newton=True) > memory_needed(facts, rows, 1) + systems
+        assert memory_needed(facts, 4, 1, cells=2) == memory_needed(facts, 4, 1) + memory_of_cell(facts, 4, 1)
+
+    def test_what_the_ordinary_solver_takes_is_counted(self):
+        facts = self.facts()
+        finish = 6 * 8 * 1000 * 64  # of Newton's method, which serves these rows
+        assert memory_needed(facts, 1, 1) > 2 * facts.n_bytes + 8 * 1000 * 64 + finish
+        assert memory_needed(facts, 1, 2) < 0.6 * memory_needed(facts, 1, 1)
 
     @pytest.mark.parametrize("count", [1, 2, 3, 7])
     def test_every_row_is_in_one_part(self, count):

@@ -106,7 +106,7 @@ def _layout(model: Any, facts: Facts, limit: int) -> Layout:
     if layout.labels > 1:
         msg = f'Blocks of labels are for several workers; got layout={model.layout!r} with client="local". Give '
         raise InputError(msg + f"layout=({layout.rows}, 1), or layout='auto'.")
-    need = layout.rows * layout.memory
+    need = layout.memory
     if need > limit:
         msg = (
             f"memory_limit must hold all parts of layout={model.layout!r}: {need} bytes; beside what this process "

@@ -42,6 +42,7 @@ __all__ = [
     "NewtonOrder",
     "NewtonRounds",
     "NewtonTotals",
+    "newton_bytes",
     "newton_part",
     "newton_pays",
 ]
@@ -62,7 +63,7 @@ Array = NDArray[np.float64]
 
 def newton_pays(plan: Plan, facts: Sequence[BlockFacts], n_parts: int) -> bool:
     """Whether the problem is one for Newton rounds: no prior, few features, dense rows, and many of them."""
-    of_part = _packed(plan.n_features + 1) * plan.labels.n_labels * plan.dtype.itemsize
+    of_part = newton_bytes(plan)
     return (
         plan.prior is None
         and plan.n_features <= min(MOST_FEATURES, plan.n_rows / ROWS_PER_FEATURE)
@@ -70,6 +71,11 @@ def newton_pays(plan: Plan, facts: Sequence[BlockFacts], n_parts: int) -> bool:
         and of_part <= MOST_BYTES_OF_A_PART
         and n_parts * of_part <= MOST_BYTES_OF_ALL
     )
+
+
+def newton_bytes(plan: Plan) -> int:
+    """Bytes of the systems of all labels, as a part sends them."""
+    return int(_packed(plan.n_features + 1) * plan.labels.n_labels * plan.dtype.itemsize)
 
 
 def _packed(n: int) -> int:
