@@ -81,6 +81,14 @@ def test_row_parts_have_the_bits_of_parts_in_one_process(client, sparse):
     assert fits_left(client) == 0
 
 
+def test_bits_do_not_depend_on_blocks(client):
+    X, Y = small_problem(n_labels=3)  # 12 features: few beside a part of 150 rows, not beside a block of 20
+    settings = {"C": 1.0, "random_state": 0, "tol": 1e-2, "layout": (2, 1), "prior": np.eye(3)}
+    few, many = (DaskLinearM3L(**settings).fit(*blocks(X, Y, rows=rows)) for rows in (300, 20))
+    np.testing.assert_array_equal(few.coef_, many.coef_)
+    assert few.n_iter_ == many.n_iter_
+
+
 def test_grid_is_rows_of_the_same_parts(client):
     X, Y = small_problem()
     margin = np.linspace(0.5, 1.5, 17)

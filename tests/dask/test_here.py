@@ -4,7 +4,7 @@ import pickle
 import re
 import subprocess
 import sys
-from functools import partial
+from functools import partial, partialmethod
 from itertools import pairwise
 
 import dask
@@ -21,6 +21,7 @@ from multimargin import LinearM3L, certify, fit_parts, load, priors, save
 from multimargin.dask import DaskLinearM3L
 from multimargin.datasets import PartFiles
 from multimargin.errors import InputError
+from multimargin.estimators import monitor
 from multimargin.estimators.contract import WarmStart
 from multimargin.estimators.m3l.parted import train_on_parts
 from multimargin.fleets import Block, LocalFleet
@@ -85,16 +86,6 @@ def test_certificate_is_that_of_the_gathered_rows(layout, monkeypatch):
     assert again.dual == pytest.approx(model.certificate_.dual, rel=1e-12)
 
 
-def test_bits_do_not_depend_on_blocks():
-    X, Y = small_problem(n=200, n_labels=3)  # 12 features: few beside a part of 100 rows, not beside a block of 20
-    models = [
-        here(layout=(2, 1), tol=1e-2, prior=np.eye(3)).fit([*zip(cut(X, *cuts), cut(Y, *cuts), strict=True)])
-        for cuts in ((), range(20, 200, 20))
-    ]
-    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
-    assert models[0].n_iter_ == models[1].n_iter_
-
-
 def test_rows_that_do_not_fit_are_streamed(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("multimargin.fleets.resident_bytes", lambda: 0)
     X, Y = small_problem(n=6000, n_features=20, n_labels=8, dtype=np.float32)
@@ -121,12 +112,19 @@ def test_rows_that_do_not_fit_are_streamed(tmp_path, capsys, monkeypatch):
         model.fit(tmp_path)
 
 
+def _begin(self, usual, *arguments, **named):
+    usual(self, *arguments, **named)
+    self._start = monitor.perf_counter()
+
+
 @pytest.mark.parametrize("settings", [{}, {"layout": (2, 1)}, {"memory_limit": 10**6}])
 def test_reading_counts_as_time(settings, monkeypatch):
     monkeypatch.setattr("multimargin.fleets.resident_bytes", lambda: 0)
     X, Y = small_problem(n=4000, n_labels=17)
     hours = [0]
-    monkeypatch.setattr("multimargin.estimators.monitor.perf_counter", lambda: 3600.0 * hours[0])
+    monkeypatch.setattr(monitor, "perf_counter", lambda: 3600.0 * hours[0])
+    for kind in (monitor.Monitor, monitor.ForecastMonitor):
+        monkeypatch.setattr(kind, "__init__", partialmethod(_begin, kind.__init__))
 
     def slowly(rows):
         hours[0] += 1
