@@ -72,8 +72,8 @@ class DaskLinearM3L(LinearM3L):
     prune : None
         Of fits in one process; anything else is an error on a cluster.
     memory_limit : int, str or None
-        With ``client="local"``, bytes that rows and training may take together, by default half of the memory; on a
-        cluster None, for there the memory of the workers counts.
+        With ``client="local"``, bytes that this process may take, what it holds already included; by default half of
+        the memory beyond that. On a cluster None, for there the memory of the workers counts.
     layout : "auto" or tuple of two ints, default="auto"
         Numbers of row parts and of label blocks. ``"auto"`` takes the fewest row parts that the memory of the workers
         allows, for every further one costs rounds, and divides the labels among the workers that are left.
@@ -81,9 +81,10 @@ class DaskLinearM3L(LinearM3L):
         Passes over its rows that a part makes in an accelerated round. A number asks for accelerated rounds, also where
         features are few.
     straggler_factor : float, optional
-        A part that takes this many times as long in a round as the median is given to another worker, where it begins
-        again. None waits for all, and the same bits come out of the same parts; a worker that does not answer at all
-        is given up by Dask itself, after ``distributed.scheduler.worker-ttl``.
+        A part that takes this many times as long in a round as the median (of two parts: as the other one), and a
+        second at least, is given to another worker, where it begins again, and so are all parts of its worker. None
+        waits for all, and the same bits come out of the same parts; a worker that does not answer at all is given up by
+        Dask itself, after ``distributed.scheduler.worker-ttl``. Label blocks, which have no rounds, are waited for.
     elastic : bool, default=True
         Whether parts move, with their dual variables, from workers that have several to workers that join while
         training runs.
@@ -100,7 +101,8 @@ class DaskLinearM3L(LinearM3L):
     Notes
     -----
     The result depends on the rows, their order, ``layout_`` and ``random_state``, not on the number of workers, their
-    threads, or how the rows were cut into blocks.
+    threads, or how the rows were cut into blocks; but with ``C="scale"``, which is summed block by block, the last
+    digits of C depend on the blocks.
 
     ``n_iter_`` and ``pass_`` count rounds, or passes where there are no rounds.
 
