@@ -236,6 +236,21 @@ def test_paused_worker_is_an_error(client, folder, monkeypatch, while_they):
             pause(client, worker, 0.8)
 
 
+def test_paused_worker_that_is_not_needed(client, folder, monkeypatch):
+    monkeypatch.setattr(_crew, "PATIENCE", 2.0)
+    worker = sorted(_crew.worker_infos(client))[0]
+    pause(client, worker, 1e-6)
+    held = []
+    try:
+        model = DaskLinearM3L(
+            **PARAMETERS, layout=(3, 1), local_passes=10, callback=lambda _: held.append(client.run(_parts_held))
+        )
+        assert model.fit(PartFiles(folder, dtype=np.float64)).certificate_.converged
+    finally:
+        pause(client, worker, 0.8)
+    assert all(not parts[worker][1] for parts in held)
+
+
 def raise_memory_error(part, *_):
     raise MemoryError
 
@@ -338,6 +353,13 @@ def test_all_workers_gone(folder, monkeypatch):
         with pytest.raises(FitError, match="no worker for 2 seconds"):
             model.fit(PartFiles(folder))
         assert not hasattr(model, "coef_")
+
+
+def test_client_that_is_closed(folder):
+    with local_cluster(1, processes=False) as cluster, distributed.Client(cluster) as client:
+        model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10, callback=lambda _: client.close())
+        with pytest.raises(FitError, match="the client is closed"):
+            model.fit(PartFiles(folder))
 
 
 CTRL_C = """

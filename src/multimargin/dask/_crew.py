@@ -155,6 +155,8 @@ class Crew:
     def send(self, values: Any, part: int, straggler_factor: float | None = None) -> Future | None:
         """Put values on the worker of a part; None if it is gone, or many times as slow as the last time."""
         home, began = self.homes[part], monotonic()
+        if self.client.status != "running":
+            return None
         sending = asyncio.run_coroutine_threadsafe(
             self.client._scatter([values], workers=[home], hash=False), self.client.loop.asyncio_loop
         )
@@ -218,7 +220,7 @@ class Crew:
 
     def moves(self) -> list[tuple[int, str]]:
         """Return parts that should move, and where to: from workers with several to workers with none."""
-        free = [worker for worker in self._watch.workers() if worker not in self.homes and worker not in self._slow]
+        free = [worker for worker in self._quick(self._watch.workers()) if worker not in self.homes]
         moves: list[tuple[int, str]] = []
         staying = dict(enumerate(self.homes))
         for worker in free:
@@ -278,9 +280,8 @@ class Crew:
 
     def _compute(self, block: int) -> Future:
         """Compute a block where Dask likes, but not on a worker that is slow."""
-        value = self.blocks[block].value
-        quick = [worker for worker in self._watch.workers() if worker not in self._slow]
-        return self.client.compute(value, workers=quick if self._slow and quick else None, allow_other_workers=True)
+        workers = self._quick(self._watch.workers()) if self._slow else []
+        return self.client.compute(self.blocks[block].value, workers=workers or None, allow_other_workers=True)
 
     def _answers(
         self, asked: Mapping[int, Future], on_poll: Callable[[], None] | None, also: Iterable[int] = ()
@@ -347,6 +348,10 @@ class Crew:
         living = self._watch.workers({home for part in pending if (home := self.homes[part]) is not None})
         return [part for part in pending if self.homes[part] not in living]
 
+    def _quick(self, workers: Iterable[str]) -> list[str]:
+        """Workers that are neither slow nor paused."""
+        return [worker for worker in workers if worker not in self._slow and not self._watch.is_paused(worker)]
+
     def _homeless(self) -> list[int]:
         return [part for part, home in enumerate(self.homes) if home is None]
 
@@ -366,7 +371,7 @@ class Crew:
 
     def _find_homes(self, parts: Iterable[int]) -> None:
         workers = self._watch.some_workers()
-        workers = [worker for worker in workers if worker not in self._slow] or workers
+        workers = self._quick(workers) or workers
         taken = dict.fromkeys(workers, 0)
         for home in self.homes:
             if home in taken:
@@ -402,6 +407,8 @@ class Crew:
 
     def _tell_workers(self, function: Callable[..., None], *arguments: Any, workers: list[Any] | None = None) -> None:
         """Call a function on workers; what one that is slow does with it is not waited for."""
+        if self.client.status != "running":
+            return
         with suppress(OSError, TimeoutError):  # no scheduler, no workers: their state went with them
             self.client.sync(
                 self.client._run,
@@ -446,6 +453,10 @@ class Watch:
         processing = self.client.sync(self.client.scheduler.processing, workers=None, callback_timeout=PATIENCE)
         return [address for address, keys in processing.items() if keys]
 
+    def is_paused(self, worker: str) -> bool:
+        """Whether a worker takes no tasks, for its memory is full."""
+        return bool(self._known.get(worker, {}).get("status") == "paused")
+
     def look_again(self) -> None:
         """Ask the scheduler the next time."""
         self._looked = -LOOK
@@ -469,7 +480,7 @@ class Watch:
 
 def _is_stuck(info: Mapping[str, Any]) -> bool:
     """Whether a worker is paused and runs nothing: what ran when its memory was full goes on."""
-    counts = info.get("metrics", {}).get("task_counts", {})
+    counts = info.get("metrics", {}).get("task_counts") or {}
     return info.get("status") == "paused" and not counts.get("executing")
 
 
@@ -478,9 +489,10 @@ def _is_lost(answer: Any) -> bool:
 
 
 def cancel(client: Client, futures: list[Future]) -> None:
-    """Take back what is asked for."""
-    with suppress(*GONE):
-        client.sync(client._cancel, futures, force=True, callback_timeout=PATIENCE)
+    """Take back what is asked for; a client that is closed has done so."""
+    if client.status == "running":
+        with suppress(*GONE):
+            client.sync(client._cancel, futures, force=True, callback_timeout=PATIENCE)
 
 
 def worker_infos(client: Client) -> dict[str, Any]:
