@@ -79,7 +79,7 @@ def kill_one(client, part=0, *, until_noticed=False):
 def wait_until(holds):
     since = monotonic()
     while not holds():
-        assert monotonic() - since < 60
+        assert monotonic() - since < 120
         sleep(0.05)
 
 
@@ -149,7 +149,8 @@ def test_worker_killed_while_it_trains_a_block_of_labels(client, folder):
 
 
 @pytest.mark.parametrize("part", [0, 1])  # changes are added up on the worker of the first one
-def test_straggler_does_not_hold_up_the_others(client, folder, part):
+def test_straggler_does_not_hold_up_the_others(client, folder, part, monkeypatch):
+    monkeypatch.setattr(_crew, "LOOK", 3.0)  # workers of a busy machine are slow, too
     stopped, seen, timers = [], [], []
 
     def stop(progress):
@@ -157,7 +158,7 @@ def test_straggler_does_not_hold_up_the_others(client, folder, part):
         if len(seen) == 3:
             stopped.append(home_of(client, part)[1])
             os.kill(stopped[0], signal.SIGSTOP)
-            timers.append(Timer(60, os.kill, (stopped[0], signal.SIGCONT)))
+            timers.append(Timer(120, os.kill, (stopped[0], signal.SIGCONT)))
             timers[0].start()
         elif len(seen) == 5:
             seen.append(Path(f"/proc/{stopped[0]}/stat").read_text().split()[2])
@@ -209,7 +210,7 @@ def _set_pause(fraction, dask_worker):
 
 @pytest.mark.parametrize("while_they", ["count rows", "train labels", "train rows"])
 def test_paused_worker_is_an_error(client, folder, monkeypatch, while_they):
-    monkeypatch.setattr(_crew, "PATIENCE", 2.0)
+    monkeypatch.setattr(_crew, "PATIENCE", 4.0)
     paused = []
     usual = _crew.Crew.ask
 
@@ -237,7 +238,7 @@ def test_paused_worker_is_an_error(client, folder, monkeypatch, while_they):
 
 
 def test_paused_worker_that_is_not_needed(client, folder, monkeypatch):
-    monkeypatch.setattr(_crew, "PATIENCE", 2.0)
+    monkeypatch.setattr(_crew, "PATIENCE", 4.0)
     worker = sorted(_crew.worker_infos(client))[0]
     pause(client, worker, 1e-6)
     held = []

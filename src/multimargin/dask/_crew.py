@@ -8,10 +8,10 @@ gives up, with an error, when there has been no worker to go on with for `PATIEN
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent import futures as threads
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,6 +50,8 @@ LOOK = 1.0
 """Seconds between two looks at the workers."""
 PATIENCE = 30.0
 """Seconds to wait for a worker where there is none, or where the one that is needed has no memory left to run."""
+FIRST_ANSWER = 300.0
+"""Seconds in which workers import this library."""
 RENEWAL = LEASE / 10
 """Seconds between two words to the workers that the fit goes on."""
 MOST_LOSSES = 4
@@ -90,10 +92,10 @@ class Crew:
                 plugin=PartsPlugin(),
                 name=PLUGIN,
                 idempotent=True,
-                callback_timeout=PATIENCE,
+                callback_timeout=FIRST_ANSWER,
             )
         except TimeoutError as error:
-            msg = f"A worker of the cluster has not answered for {PATIENCE:.0f} seconds. Restart it and fit again."
+            msg = f"A worker of the cluster has not answered for {FIRST_ANSWER:.0f} seconds. Restart it and fit again."
             raise FitError(msg) from error
         self._clock = PeriodicCallback(self._renew, 1000 * RENEWAL)
         self.client.loop.add_callback(self._clock.start)
@@ -160,7 +162,7 @@ class Crew:
         sending = asyncio.run_coroutine_threadsafe(
             self.client._scatter([values], workers=[home], hash=False), self.client.loop.asyncio_loop
         )
-        while not threads.wait([sending], timeout=POLL).done:
+        while not concurrent.futures.wait([sending], timeout=POLL).done:
             if self._orphans({part: sending}):
                 return None
             if self._is_late([part], monotonic() - began, straggler_factor, self._usual_send):
@@ -402,6 +404,8 @@ class Crew:
 
     async def _renew(self) -> None:
         """Tell the workers that this fit goes on, also those that have long had nothing to do for it."""
+        if self.client.status != "running":
+            return
         with suppress(OSError, TimeoutError):
             await asyncio.wait_for(self.client._run(renew, self.fit, on_error="ignore"), RENEWAL)
 
@@ -536,10 +540,11 @@ def facts_of_blocks(
             failed = next((k for k, future in enumerate(told) if future.status in ("error", "cancelled", "lost")), None)
             if failed is not None:
                 _raise_of(told[failed], blocks[failed], client)
-        return [future.result(timeout=PATIENCE) for future in told], computed
-    except TimeoutError as error:
-        msg = f"What the blocks tell of themselves did not arrive within {PATIENCE:.0f} seconds. {need}"
-        raise FitError(msg) from error
+        try:
+            return [future.result(timeout=PATIENCE) for future in told], computed
+        except TimeoutError as error:
+            msg = f"What the blocks tell of themselves did not arrive within {PATIENCE:.0f} seconds. {need}"
+            raise FitError(msg) from error
     except BaseException:
         cancel(client, [*told, *computed.values()])
         raise
