@@ -16,7 +16,8 @@ the same number of rows it is not generated again.
 
 ``cluster`` trains a set on a LocalCluster of two worker processes, by label blocks and by row parts, and prints wall
 seconds beside those of one process, rounds beside those of parts in one process (and of the simulation), and bytes
-that go through the driver in a round. Two processes on one machine are no cluster: this measures what rounds cost.
+that go through the driver in a round, computed from the shapes and counted by the fleet, which counts what certificates
+move, too. Two processes on one machine are no cluster: this measures what rounds cost.
 
     python benchmarks/scale_out.py cluster --sets bibtex --parts 2
 
@@ -157,10 +158,18 @@ def cluster(options):
     from linear_m3l import load
 
     from multimargin import LinearM3L
-    from multimargin.dask import DaskLinearM3L
+    from multimargin.dask import DaskLinearM3L, _rounds
     from multimargin.estimators.m3l.parted import train_on_parts
     from multimargin.fleets import Block, LocalFleet
 
+    fleets = []
+
+    class CountedFleet(_rounds.DaskFleet):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            fleets.append(self)
+
+    _rounds.DaskFleet = CountedFleet
     rows = []
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as workers, Client(workers):
         for name in options.sets:
@@ -175,6 +184,7 @@ def cluster(options):
                 parts = [slice(a, b) for a, b in pairwise(cuts)]
                 blocks = [dask.delayed(X[part]) for part in parts], [dask.delayed(Y[part]) for part in parts]
                 model = DaskLinearM3L(**settings, layout=layout)
+                fleets.clear()
                 wall, _ = clock(lambda model=model, blocks=blocks: model.fit(*blocks))
                 local = one
                 if layout[0] > 1:
@@ -193,6 +203,7 @@ def cluster(options):
                         "MB through the driver a round": 12e-6 * (X.shape[1] + 1) * Y.shape[1]
                         if layout[0] > 1
                         else 0.0,
+                        "counted, certificates included": sum(fleet.bytes for fleet in fleets) * 1e-6 / model.n_iter_,
                     }
                 )
                 print(json.dumps(rows[-1]), flush=True)
@@ -207,6 +218,13 @@ def model(options):
     a label block uses one per 8 labels; a line of 1.25 GB/s, or the 0.4 GB/s seen through one Python process; 15 ms of
     latency; 30 K^0.22 rounds for K row parts (text, C = 1, gap 1e-3, measured for K <= 32 and 200,000 rows), 13 passes
     for one. Rows and labels as below; loading and the last certificate are not counted.
+
+    Network and minutes are given twice. "One worker" is what the code does: the state of all labels, 4 bytes per
+    feature and label, goes from one worker to every cell of the grid, the changes of all row parts meet there, 4 bytes
+    each, and it exchanges 12 with the driver; all on its line, one after the other (workers that take the state from
+    each other make it less). That worker holds 8 bytes per feature, label and row part while it adds up a certificate,
+    and 16 of its sum and the weights, all features in every part. "Shards" is what a sum divided among all workers
+    would take, 8 bytes per feature and label of a cell and machine; it is not written.
     """
     n, labels, entries, cores, latency = 100e6, 1000, 80, 16, 0.015
     rows = []
@@ -217,21 +235,27 @@ def model(options):
             fast = per_entry if features * each * 4 > 3e7 else 0.25e-9
             compute = n / K_r * entries * each * 1.6 * fast / busy
             rounds = 30 * K_r**0.22
-            network = [8 * features * each / line for line in (1.25e9, 0.4e9)]
-            total = [rounds * (compute + wire + 2 * latency * np.log2(K_r)) for wire in network]
-            memory_of_one = n / K_r * (8 * entries + 8 * each) + 12 * features * each
-            rows.append(
-                {
-                    "features": int(features),
-                    "row parts x label blocks": f"{K_r} x {K_l}",
-                    "GB a machine": memory_of_one / 1e9,
-                    "rounds": rounds,
-                    "visits a round, s": compute,
-                    "network a round, s": " / ".join(f"{wire:.2f}" for wire in network),
-                    "minutes": " / ".join(f"{seconds / 60:.1f}" for seconds in total),
-                }
-            )
-            print(json.dumps(rows[-1]), flush=True)
+            ways = {
+                "one worker": 4 * features * labels * (K_r * K_l - 1 + K_r + 3),
+                "shards": 8 * features * each,
+            }
+            cell = n / K_r * (8 * entries + 8 * each) + 12 * features * each
+            row = {
+                "features": int(features),
+                "row parts x label blocks": f"{K_r} x {K_l}",
+                "GB a machine": cell / 1e9,
+                "GB more where changes are added": 8 * features * labels * (K_r + 2) / 1e9,
+                "rounds": rounds,
+                "visits a round, s": compute,
+            }
+            for way, moved in ways.items():
+                network = [moved / line for line in (1.25e9, 0.4e9)]
+                total = [rounds * (compute + wire + 2 * latency * np.log2(K_r)) for wire in network]
+                row[f"GB a round through {'one worker' if way == 'one worker' else 'a machine'}"] = moved / 1e9
+                row[f"network a round, s, {way}"] = " / ".join(f"{wire:.2f}" for wire in network)
+                row[f"minutes, {way}"] = " / ".join(f"{seconds / 60:.1f}" for seconds in total)
+            rows.append(row)
+            print(json.dumps(row), flush=True)
 
 
 def main():
@@ -249,7 +273,7 @@ def main():
     parser.add_argument("--folder", type=Path, default=Path("parts"))
     parser.add_argument("--limit", type=float, default=4.0, help="GiB")
     parser.add_argument("--passes", type=int, help="over a part each time it is in memory")
-    parser.add_argument("--seconds", type=float, help="time limit of training from files, after reading them once")
+    parser.add_argument("--seconds", type=float, help="time limit of training from files, reading included")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     {"rounds": rounds, "files": files, "train": train, "cluster": cluster, "model": model}[options.what](options)

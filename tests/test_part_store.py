@@ -39,7 +39,7 @@ def test_rows_come_back(rng, tmp_path, sparse):
         read, labels, _ = read_block(block)
         store.put(k, read, labels, block.sample_weight)
         found = store.get(k, describe_block(block))
-        assert found.checked
+        assert found.columns == {"n_features_in_": X.shape[1]}
         np.testing.assert_array_equal(found.X.toarray() if sparse else found.X, X[rows])
         assert (found.y.positives != labels.positives).nnz == 0
         assert (found.y.missing is None) == (labels.missing is None)

@@ -34,7 +34,7 @@ from multimargin.estimators.threads import threads
 from multimargin.labels import read_labels
 from multimargin.part_store import DualStore, RowStore
 
-__all__ = ["LocalFleet", "StreamedFleet", "file_source", "fit_parts", "part_sources"]
+__all__ = ["LocalFleet", "StreamedFleet", "bytes_left", "file_source", "fit_parts", "part_sources"]
 
 Array = NDArray[np.float64]
 Source = Block | Callable[[], Block]
@@ -92,10 +92,14 @@ def fit_parts(
     (True, (2, 4))
     """
     sources = part_sources(parts)
-    given = model._memory() if memory_limit is None else parse_bytes(memory_limit)
-    limit = allowed_bytes(given) - (0 if given is None else resident_bytes())
+    limit = bytes_left(model._memory() if memory_limit is None else parse_bytes(memory_limit))
     train_on_parts(model, StreamedFleet(sources, threads(model.n_jobs), limit, scratch), local_passes)
     return model
+
+
+def bytes_left(limit: int | None) -> int:
+    """Bytes that a limit leaves beside what this process holds already; without one, half of the memory."""
+    return allowed_bytes(limit) - (0 if limit is None else resident_bytes())
 
 
 class LocalFleet:
@@ -205,7 +209,7 @@ class StreamedFleet:
         for k, source in enumerate(self._sources):
             block = _read(source)
             X, labels, columns = read_block(block)
-            self._facts.append(describe_block(replace(block, X=X, y=labels, checked=True), columns))
+            self._facts.append(describe_block(replace(block, X=X, y=labels, columns=columns)))
             self._squares.append(_feature_squares(X))
             self._rows.put(k, X, labels, block.sample_weight)
         return self._facts

@@ -56,7 +56,7 @@ class RowStore:
         positives = self._marked(k, "positives", "ends", cells)
         labels = LabelMatrix(positives, missing, facts.names, facts.form, facts.values)
         weight = self._array(k, "sample_weight")
-        return Block(X, labels, weight, facts.name, facts.open_ended, checked=True)
+        return Block(X, labels, weight, facts.name, facts.open_ended, facts.columns)
 
     def _marked(self, k: int, indices: str, ends: str, shape: tuple[int, int]) -> sp.csr_array | None:
         found = self._array(k, indices)

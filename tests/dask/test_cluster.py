@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import dask.array as da
 import distributed
@@ -11,19 +12,22 @@ import numpy as np
 import pytest
 from dask_problems import small_problem, sparse_problem
 from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import GridSearchCV, KFold
 
 from multimargin import LinearM3L, ThresholdTuner, certify, load, priors, save
-from multimargin.dask import DaskLinearM3L
-from multimargin.dask._layout import Machines, label_blocks, planned, row_parts
+from multimargin.dask import DaskLinearM3L, _rounds
+from multimargin.dask._layout import Machines, label_blocks, memory_needed, memory_of_cell, planned, row_parts
 from multimargin.dask._worker import PLUGIN
 from multimargin.errors import InputError
+from multimargin.estimators.contract import Status
+from multimargin.estimators.m3l.newton_rounds import newton_bytes
 from multimargin.estimators.m3l.parted import train_on_parts
 from multimargin.fleets import Block, LocalFleet
 
 
 def blocks(*arrays, rows=110):
-    return [da.from_array(array, chunks=(rows, -1), asarray=False) for array in arrays]
+    return [da.from_array(array, chunks=(rows, *array.shape[1:]), asarray=False) for array in arrays]
 
 
 def fits_left(client):
@@ -34,11 +38,12 @@ def _fits(dask_worker):
     return list(dask_worker.plugins[PLUGIN].fits) if PLUGIN in dask_worker.plugins else []
 
 
-def in_two_parts(X, Y, **parameters):
+def in_two_parts(X, Y, weight=None, **parameters):
     """The fit of row layout (2, 1) in one process."""
     local = LinearM3L(C=1.0, **parameters)
     half = X.shape[0] // 2
-    train_on_parts(local, LocalFleet([Block(X[:half], Y[:half]), Block(X[half:], Y[half:])]))
+    parts = slice(0, half), slice(half, None)
+    train_on_parts(local, LocalFleet([Block(X[p], Y[p], None if weight is None else weight[p]) for p in parts]))
     return local
 
 
@@ -76,6 +81,14 @@ def test_row_parts_have_the_bits_of_parts_in_one_process(client, sparse):
     assert fits_left(client) == 0
 
 
+def test_bits_do_not_depend_on_blocks(client):
+    X, Y = small_problem(n_labels=3)  # 12 features: few beside a part of 150 rows, not beside a block of 20
+    settings = {"C": 1.0, "random_state": 0, "tol": 1e-2, "layout": (2, 1), "prior": np.eye(3)}
+    few, many = (DaskLinearM3L(**settings).fit(*blocks(X, Y, rows=rows)) for rows in (300, 20))
+    np.testing.assert_array_equal(few.coef_, many.coef_)
+    assert few.n_iter_ == many.n_iter_
+
+
 def test_grid_is_rows_of_the_same_parts(client):
     X, Y = small_problem()
     margin = np.linspace(0.5, 1.5, 17)
@@ -83,6 +96,50 @@ def test_grid_is_rows_of_the_same_parts(client):
     local = in_two_parts(X, Y, random_state=1, tol=1e-2, margin=margin)
     np.testing.assert_allclose(model.coef_, local.coef_, rtol=1e-9, atol=1e-9)
     assert model.certificate_.primal == pytest.approx(local.certificate_.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("case", "layout"),
+    [
+        ("low rank prior", (2, 1)),
+        ("weights", (2, 1)),
+        ("weights of cells", (2, 1)),
+        ("weights of cells", (2, 2)),
+        ("unknown labels", (2, 1)),
+    ],
+)
+def test_row_parts_of_every_problem(client, case, layout):
+    X, Y = small_problem(n_labels=4)
+    rng = np.random.default_rng(5)
+    weight, prior = None, None
+    if case == "low rank prior":
+        prior = priors.LowRankPrior(rng.normal(size=(4, 2)), np.full(4, 0.5))
+    elif case == "unknown labels":
+        Y = np.where(rng.random(Y.shape) < 0.1, np.nan, Y)
+    else:
+        weight = rng.uniform(0.0, 2.0, size=Y.shape if case == "weights of cells" else len(Y))
+    settings = {"random_state": 1, "tol": 1e-2, "prior": prior}
+    model = DaskLinearM3L(C=1.0, **settings, layout=layout, warm_start=True)
+    model.fit(*blocks(X, Y, *([] if weight is None else [weight])))
+    local = in_two_parts(X, Y, weight, **settings)
+    error = 0 if layout == (2, 1) else 1e-9
+    np.testing.assert_allclose(model.coef_, local.coef_, rtol=error, atol=error)
+    again = certify(model.to_local(), X, Y, weight)
+    assert again.converged
+    assert again.primal == pytest.approx(model.certificate_.primal, rel=1e-12)
+    assert again.dual == pytest.approx(model.certificate_.dual, rel=1e-12)
+
+
+def test_features_of_a_kernel_made_block_by_block(client):
+    X, Y = small_problem(n_labels=3)
+    features = Nystroem(gamma=0.05, n_components=20, random_state=0).fit(X[::3])
+    X_blocks, Y_blocks = blocks(X, Y)
+    made = X_blocks.map_blocks(features.transform, chunks=(X_blocks.chunks[0], (20,)), dtype=X.dtype)
+    model = DaskLinearM3L(C=1.0, random_state=0, layout=(2, 1)).fit(made, Y_blocks)
+    local = in_two_parts(features.transform(X), Y, random_state=0)
+    assert model.certificate_.converged
+    np.testing.assert_allclose(model.coef_, local.coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(model.predict(made).compute(), local.predict(features.transform(X)))
 
 
 @pytest.mark.parametrize("layout", [(1, 1), (2, 1)])
@@ -108,6 +165,32 @@ def test_warm_start_goes_on_from_the_last_solution(client):
         assert model.n_iter_ < first
         with pytest.raises(InputError, match="continues on the same rows"):
             model.fit(*blocks(X[:200], Y[:200]))
+
+
+def test_warm_start_that_needs_double_precision(client, monkeypatch):
+    """Single precision that fails: the parts begin again at the dual variables given, and the driver at their sums."""
+    X, Y = small_problem(n_labels=3, dtype=np.float32)
+    settings = {"C": 1.0, "random_state": 0, "tol": 1e-2, "layout": (2, 1), "local_passes": 10, "warm_start": True}
+    model = DaskLinearM3L(**settings).fit(*blocks(X, Y))
+    beta, opened, begun = model._last.state["beta"], _rounds.open_rounds, []
+
+    def imprecise_in_single(plan, *more):
+        rounds = opened(plan, *more)
+        run = rounds.run
+
+        def noted():
+            begun.append((plan.dtype, rounds.W.copy()))
+            return replace(run(), status=Status.imprecise) if plan.dtype == np.float32 else run()
+
+        rounds.run = noted
+        return rounds
+
+    monkeypatch.setattr(_rounds, "open_rounds", imprecise_in_single)
+    model.fit(*blocks(X, Y))
+    assert [dtype for dtype, _ in begun] == [np.float32, np.float64]
+    for _, W in begun:
+        np.testing.assert_allclose(W[:-1], X.T @ beta, rtol=1e-4, atol=1e-4)
+    assert model.certificate_.converged
 
 
 def test_predictions_are_lazy(client):
@@ -229,6 +312,21 @@ class TestLayout:
     def test_layouts_that_cannot_be(self, layout, coupled, message):
         with pytest.raises(InputError, match=message):
             planned(layout, self.facts(), coupled, Machines(2, 1, None))
+
+    def test_what_meets_on_one_worker_is_counted(self):
+        facts = self.facts()
+        state = 8 * 13 * 64  # in double, of all labels
+        for rows in (2, 32):
+            assert memory_needed(facts, rows, 1) > memory_of_cell(facts, rows, 1) + (rows + 1) * state
+            systems = rows * newton_bytes(facts.plan)
+            assert memory_needed(facts, rows, 1, newton=True) > memory_needed(facts, rows, 1) + systems
+        assert memory_needed(facts, 4, 1, cells=2) == memory_needed(facts, 4, 1) + memory_of_cell(facts, 4, 1)
+
+    def test_what_the_ordinary_solver_takes_is_counted(self):
+        facts = self.facts()
+        finish = 6 * 8 * 1000 * 64  # of Newton's method, which serves these rows
+        assert memory_needed(facts, 1, 1) > 2 * facts.n_bytes + 8 * 1000 * 64 + finish
+        assert memory_needed(facts, 1, 2) < 0.6 * memory_needed(facts, 1, 1)
 
     @pytest.mark.parametrize("count", [1, 2, 3, 7])
     def test_every_row_is_in_one_part(self, count):

@@ -38,7 +38,7 @@ def unknown_rows(blocks, width, meta):
     return da.concatenate(arrays, allow_unknown_chunksizes=True)
 
 
-@pytest.mark.parametrize("form", ["array", "unknown", "delayed", "pairs", "futures", "sets"])
+@pytest.mark.parametrize("form", ["array", "unknown", "delayed", "pairs", "futures", "futures of pairs", "sets"])
 def test_forms_of_dense_rows(client, form):
     X, Y = small_problem(n_labels=5)
     parts, labels = cut(X, *CUTS), cut(Y, *CUTS)
@@ -51,6 +51,8 @@ def test_forms_of_dense_rows(client, form):
         model = fitted([dask.delayed(part) for part in parts], [dask.delayed(part) for part in labels])
     elif form == "pairs":
         model = fitted([dask.delayed(pair) for pair in zip(parts, labels, strict=True)])
+    elif form == "futures of pairs":
+        model = fitted(client.scatter(list(zip(parts, labels, strict=True)), hash=False))
     elif form == "futures":
         model = fitted(client.scatter(parts, hash=False), client.scatter(labels, hash=False))
     else:
@@ -58,6 +60,32 @@ def test_forms_of_dense_rows(client, form):
         labels = [dask.delayed(Y[a:b]) for a, b in ((0, 70), (70, 150), (150, 300))]
         model = fitted([dask.delayed(part) for part in cut(X, 70, 150)], labels)
     assert_same(model, local.fit(X, Y))
+
+
+@pytest.mark.parametrize("form", ["array", "unknown", "frame", "futures of pairs", "files"])
+def test_forms_in_row_parts(client, form, tmp_path):
+    X, Y = small_problem(n_labels=5)
+    parts, labels = cut(X, *CUTS), cut(Y, *CUTS)
+    settings = {"C": 1.0, "random_state": 0, "layout": (2, 1), "tol": 1e-2}
+    if form == "array":
+        data = da.from_array(X, chunks=(90, -1)), da.from_array(Y, chunks=(90, -1))
+    elif form == "unknown":
+        data = unknown_rows(parts, 12, X[:0]), unknown_rows(labels, 5, Y[:0])
+    elif form == "frame":
+        names = [f"f{j}" for j in range(12)]
+        frames = pd.DataFrame(X, columns=names), pd.DataFrame(Y, columns=list("abcde"))
+        data = tuple(dd.from_pandas(frame, npartitions=3) for frame in frames)
+    elif form == "futures of pairs":
+        data = (client.scatter(list(zip(parts, labels, strict=True)), hash=False),)
+    else:
+        for k, (rows, of_rows) in enumerate(zip(cut(X, 70, 150), cut(Y, 70, 150), strict=True)):
+            np.savez(tmp_path / f"part{k}.npz", X=rows, Y=of_rows)
+        data = (PartFiles(tmp_path, dtype=np.float64),)
+    model = DaskLinearM3L(**settings).fit(*data)
+    here = DaskLinearM3L(**settings, client="local").fit([(X, Y)])
+    np.testing.assert_array_equal(model.coef_, here.coef_)
+    assert model.certificate_ == here.certificate_
+    assert form != "frame" or model.feature_names_in_.tolist() == names
 
 
 def test_csr_blocks_with_unknown_labels(client):

@@ -4,15 +4,19 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from threading import Timer
+from time import monotonic, sleep
 
 import dask
+import dask.array as da
 import distributed
 import numpy as np
 import pytest
 from dask_problems import cut, local_cluster, small_problem
 
 from multimargin import LinearM3L, certify
-from multimargin.dask import DaskLinearM3L, _crew
+from multimargin.dask import DaskLinearM3L, _crew, _worker
 from multimargin.dask._fleet import DaskFleet
 from multimargin.datasets import PartFiles
 from multimargin.errors import FitError, InputError
@@ -55,15 +59,28 @@ def folder(tmp_path_factory):
     return folder
 
 
-def kill_one(client):
+def home_of(client, part):
+    """Address and process of the worker that holds a part."""
+    return next((address, pid) for address, (pid, parts) in client.run(_parts_held).items() if part in parts)
+
+
+def _parts_held(dask_worker):
+    plugin = dask_worker.plugins.get("multimargin-parts")
+    return os.getpid(), [part for state in plugin.fits.values() for part in state.parts] if plugin else []
+
+
+def kill_one(client, part=0, *, until_noticed=False):
     """End a worker that holds a part, as the kernel does when memory runs out."""
-    pids = client.run(_pid_of_one_with_parts)
-    os.kill(next(pid for pid in pids.values() if pid is not None), signal.SIGKILL)
+    address, pid = home_of(client, part)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not until_noticed or address not in _crew.worker_infos(client))
 
 
-def _pid_of_one_with_parts(dask_worker):
-    fits = dask_worker.plugins["multimargin-parts"].fits.values()
-    return os.getpid() if any(state.parts for state in fits) else None
+def wait_until(holds):
+    since = monotonic()
+    while not holds():
+        assert monotonic() - since < 120
+        sleep(0.05)
 
 
 def assert_true_certificate(model):
@@ -82,14 +99,16 @@ def test_bits_do_not_depend_on_the_number_of_workers(client, folder):
     np.testing.assert_array_equal(model.coef_, local.coef_)
 
 
-@pytest.mark.parametrize(("when", "local_passes"), [(1, 10), (5, 10), (2, "auto")])  # the last: Newton rounds
-def test_worker_killed_in_a_round(client, folder, when, local_passes):
+@pytest.mark.parametrize(  # the last: Newton rounds
+    ("when", "local_passes", "noticed"), [(1, 10, False), (5, 10, True), (2, "auto", False)]
+)
+def test_worker_killed_in_a_round(client, folder, when, local_passes, noticed):
     seen = []
 
     def kill(progress):
         seen.append(progress.pass_)
         if len(seen) == when:
-            kill_one(client)
+            kill_one(client, until_noticed=noticed)
 
     model = DaskLinearM3L(**PARAMETERS, layout=(3, 1), local_passes=local_passes, warm_start=True, callback=kill)
     model.fit(PartFiles(folder, dtype=np.float64))
@@ -129,6 +148,191 @@ def test_worker_killed_while_it_trains_a_block_of_labels(client, folder):
     assert model.certificate_.converged
 
 
+@pytest.mark.parametrize("part", [0, 1])  # changes are added up on the worker of the first one
+def test_straggler_does_not_hold_up_the_others(client, folder, part, monkeypatch):
+    monkeypatch.setattr(_crew, "LOOK", 3.0)  # workers of a busy machine are slow, too
+    stopped, seen, timers = [], [], []
+
+    def stop(progress):
+        seen.append(progress.pass_)
+        if len(seen) == 3:
+            stopped.append(home_of(client, part)[1])
+            os.kill(stopped[0], signal.SIGSTOP)
+            timers.append(Timer(120, os.kill, (stopped[0], signal.SIGCONT)))
+            timers[0].start()
+        elif len(seen) == 5:
+            seen.append(Path(f"/proc/{stopped[0]}/stat").read_text().split()[2])
+            timers[0].cancel()
+            os.kill(stopped[0], signal.SIGCONT)
+
+    model = DaskLinearM3L(
+        **PARAMETERS, layout=(2, 1), local_passes=10, warm_start=True, straggler_factor=5, callback=stop
+    )
+    model.fit(PartFiles(folder, dtype=np.float64))
+    assert "T" in seen
+    assert_true_certificate(model)
+    client.run(os.getpid)  # all workers are there
+
+
+def test_workers_that_join_are_used(client, folder, monkeypatch):
+    usual = _crew.worker_infos
+    hidden, seen = set(sorted(usual(client))[1:]), []
+
+    def some(client):
+        return {address: info for address, info in usual(client).items() if address not in hidden}
+
+    def join(progress):
+        seen.append([len(parts) for _, parts in client.run(_parts_held).values()])
+        if len(seen) == 2:
+            hidden.clear()
+            sleep(1.1 * _crew.LOOK)
+
+    monkeypatch.setattr(_crew, "worker_infos", some)
+    model = DaskLinearM3L(**PARAMETERS, layout=(3, 1), local_passes=10, warm_start=True, callback=join)
+    model.fit(PartFiles(folder, dtype=np.float64))
+    assert sorted(seen[1]) == [0, 0, 3]
+    assert seen[2] == [1, 1, 1]  # with nothing left where they were
+    assert_true_certificate(model)
+    stays = DaskLinearM3L(**PARAMETERS, layout=(3, 1), local_passes=10, warm_start=True)
+    np.testing.assert_array_equal(stays.fit(PartFiles(folder, dtype=np.float64)).coef_, model.coef_)
+
+
+def pause(client, worker, fraction):
+    """Let a worker find its memory full, or not any more."""
+    client.run(_set_pause, fraction, workers=[worker])
+    expected = "paused" if fraction < 0.5 else "running"
+    wait_until(lambda: _crew.worker_infos(client)[worker]["status"] == expected)
+
+
+def _set_pause(fraction, dask_worker):
+    dask_worker.memory_manager.memory_pause_fraction = fraction
+
+
+@pytest.mark.parametrize("while_they", ["count rows", "train labels", "train rows"])
+def test_paused_worker_is_an_error(client, folder, monkeypatch, while_they):
+    monkeypatch.setattr(_crew, "PATIENCE", 4.0)
+    paused = []
+    usual = _crew.Crew.ask
+
+    def ask(crew, function, part, *arguments):
+        if not paused:
+            paused.append(crew.homes[part])
+            pause(client, crew.homes[part], 1e-6)
+        return usual(crew, function, part, *arguments)
+
+    if while_they == "count rows":
+        paused += sorted(_crew.worker_infos(client))
+        for worker in paused:
+            pause(client, worker, 1e-6)
+    else:
+        monkeypatch.setattr(_crew.Crew, "ask", ask)
+    layout = (1, 2) if while_they == "train labels" else (2, 1)
+    try:
+        with pytest.raises(
+            FitError, match=r"is paused: its memory is full\. (The fit needs \d+ bytes|It was counting)"
+        ):
+            DaskLinearM3L(**PARAMETERS, layout=layout).fit(PartFiles(folder))
+    finally:
+        for worker in paused:
+            pause(client, worker, 0.8)
+
+
+def test_paused_worker_that_is_not_needed(client, folder, monkeypatch):
+    monkeypatch.setattr(_crew, "PATIENCE", 4.0)
+    worker = sorted(_crew.worker_infos(client))[0]
+    pause(client, worker, 1e-6)
+    held = []
+    try:
+        model = DaskLinearM3L(
+            **PARAMETERS, layout=(3, 1), local_passes=10, callback=lambda _: held.append(client.run(_parts_held))
+        )
+        assert model.fit(PartFiles(folder, dtype=np.float64)).certificate_.converged
+    finally:
+        pause(client, worker, 0.8)
+    assert all(not parts[worker][1] for parts in held)
+
+
+def raise_memory_error(part, *_):
+    raise MemoryError
+
+
+@pytest.mark.parametrize("in_round", [False, True])
+def test_worker_out_of_memory_gets_the_bytes_needed(client, folder, monkeypatch, in_round):
+    model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10)
+    if in_round:
+        monkeypatch.setattr("multimargin.dask._fleet.visit", raise_memory_error)
+        with pytest.raises(FitError, match=r"out of memory in part [01]\. The fit needs \d+ bytes on a worker"):
+            model.fit(PartFiles(folder))
+        return
+    X, Y = (da.from_array(array, chunks=(150, -1)) for array in small_problem(n_labels=5))
+    message = r"A worker ran out of memory while computing block 0, of 14400 bytes; .* a worker has \d+ bytes"
+    with pytest.raises(FitError, match=message):
+        model.fit(X.map_blocks(raise_memory_error, meta=np.empty((0, 12))), Y)
+
+
+def test_file_that_cannot_be_read_is_no_lost_worker(client, folder, monkeypatch):
+    usual = _crew.Crew.load
+
+    def load(crew, *arguments):
+        crew._computed = {block: client.submit(raise_os_error, pure=False) for block in range(3)}
+        return usual(crew, *arguments)
+
+    monkeypatch.setattr(_crew.Crew, "load", load)
+    with pytest.raises(PermissionError, match="of the file"):
+        DaskLinearM3L(**PARAMETERS, layout=(2, 1)).fit(PartFiles(folder))
+
+
+def raise_os_error():
+    msg = "of the file"
+    raise PermissionError(msg)
+
+
+def test_dual_variables_lost_after_the_certificate(client, folder, monkeypatch):
+    usual = DaskFleet.betas
+
+    def betas(fleet, *arguments):
+        client.run(_worker.forget_part, fleet.crew.fit, 1, fleet.crew.lives[1])
+        return usual(fleet, *arguments)
+
+    monkeypatch.setattr(DaskFleet, "betas", betas)
+    model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10, warm_start=True)
+    model.fit(PartFiles(folder, dtype=np.float64))
+    monkeypatch.undo()
+    assert model.fit(PartFiles(folder, dtype=np.float64)).certificate_.converged
+    assert_true_certificate(model)
+
+
+def test_rounds_that_fail_for_no_reason_end(client, folder, monkeypatch):
+    monkeypatch.setattr(_crew.Crew, "send", lambda *_: None)
+    with pytest.raises(FitError, match="4 rounds have failed"):
+        DaskLinearM3L(**PARAMETERS, layout=(2, 1)).fit(PartFiles(folder))
+
+
+def test_idle_workers_keep_their_parts_while_the_driver_lives(client, folder, monkeypatch):
+    monkeypatch.setattr(_crew, "RENEWAL", 0.1)
+    seen = []
+
+    def idle(progress):
+        if not seen:
+            client.run(_age)
+            wait_until(lambda: all(age < 60 for ages in client.run(_ages).values() for age in ages))
+            seen.append(client.run(_age, 0.0))
+
+    model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10, callback=idle)
+    assert model.fit(PartFiles(folder, dtype=np.float64)).certificate_.converged
+    assert seen
+
+
+def _age(seconds=500.0, dask_worker=None):
+    for state in dask_worker.plugins["multimargin-parts"].fits.values():
+        state.used -= seconds
+    dask_worker.plugins["multimargin-parts"].expire()
+
+
+def _ages(dask_worker):
+    return [monotonic() - state.used for state in dask_worker.plugins["multimargin-parts"].fits.values()]
+
+
 def test_rows_that_went_with_their_worker_are_named(client):
     X, Y = small_problem(n_labels=5)
     address = sorted(_crew.worker_infos(client))[0]
@@ -152,24 +356,32 @@ def test_all_workers_gone(folder, monkeypatch):
         assert not hasattr(model, "coef_")
 
 
+def test_client_that_is_closed(folder):
+    with local_cluster(1, processes=False) as cluster, distributed.Client(cluster) as client:
+        model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10, callback=lambda _: client.close())
+        with pytest.raises(FitError, match="the client is closed"):
+            model.fit(PartFiles(folder))
+
+
 CTRL_C = """
 import os, signal, sys
 import distributed
 from multimargin.dask import DaskLinearM3L
 
 def interrupt(progress):
-    if progress.pass_ >= 2:
+    if progress.pass_ >= 1:
         os.kill(os.getpid(), signal.SIGINT)
 
 def fits(dask_worker):
     return list(dask_worker.plugins["multimargin-parts"].fits)
 
 with distributed.Client(sys.argv[1]) as client:
-    model = DaskLinearM3L(tol=1e-9, layout=(2, 1), random_state=0, callback=interrupt)
-    try:
-        model.fit(sys.argv[2])
-    except KeyboardInterrupt:
-        print("interrupted", hasattr(model, "coef_"), sum(map(len, client.run(fits).values())))
+    for layout in (2, 1), (1, 2):
+        model = DaskLinearM3L(tol=1e-9, layout=layout, random_state=0, callback=interrupt)
+        try:
+            model.fit(sys.argv[2])
+        except KeyboardInterrupt:
+            print("interrupted", hasattr(model, "coef_"), sum(map(len, client.run(fits).values())))
     print(model.set_params(callback=None, tol=1e-2).fit(sys.argv[2]).certificate_.converged)
 """
 
@@ -177,4 +389,4 @@ with distributed.Client(sys.argv[1]) as client:
 def test_ctrl_c_leaves_the_cluster_clean(client, folder):
     command = [sys.executable, "-c", CTRL_C, client.scheduler.address, str(folder)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    assert run.stdout.split("\n")[:2] == ["interrupted False 0", "True"]
+    assert run.stdout.split("\n")[:3] == ["interrupted False 0", "interrupted False 0", "True"]

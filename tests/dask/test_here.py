@@ -1,8 +1,10 @@
 """client="local": the same data, the same training and the same certificate without a cluster."""
 
 import pickle
+import re
 import subprocess
 import sys
+from functools import partial, partialmethod
 from itertools import pairwise
 
 import dask
@@ -19,6 +21,8 @@ from multimargin import LinearM3L, certify, fit_parts, load, priors, save
 from multimargin.dask import DaskLinearM3L
 from multimargin.datasets import PartFiles
 from multimargin.errors import InputError
+from multimargin.estimators import monitor
+from multimargin.estimators.contract import WarmStart
 from multimargin.estimators.m3l.parted import train_on_parts
 from multimargin.fleets import Block, LocalFleet
 from multimargin.labels import read_labels
@@ -63,10 +67,27 @@ def test_row_parts_have_the_bits_of_a_fleet():
     assert model.layout_ == (3, 1)
     np.testing.assert_array_equal(model.coef_, local.coef_)
     assert model.certificate_ == local.certificate_
-    assert certify(model.to_local(), X, Y).primal == pytest.approx(model.certificate_.primal, rel=1e-7)
 
 
-def test_rows_that_do_not_fit_are_streamed(tmp_path, capsys):
+@pytest.mark.parametrize("layout", [(1, 1), (2, 1)])
+def test_certificate_is_that_of_the_gathered_rows(layout, monkeypatch):
+    X, Y = small_problem(n_labels=4)
+    fleets = []
+    build = LocalFleet.open
+    monkeypatch.setattr(LocalFleet, "open", lambda self, plan: (fleets.append(self), build(self, plan))[1])
+    model = here(layout=layout, warm_start=layout == (1, 1)).fit([(X[:90], Y[:90]), (X[90:], Y[90:])])
+    keeps = model.to_local()
+    if layout == (2, 1):  # parts keep their dual variables to themselves
+        beta = np.concatenate([part.beta for part in fleets[0].parts])
+        keeps._last = WarmStart(Y.shape, 1.0, {"beta": beta, "newton": False})
+    again = certify(keeps, X, Y)
+    assert again.converged
+    assert again.primal == pytest.approx(model.certificate_.primal, rel=1e-12)
+    assert again.dual == pytest.approx(model.certificate_.dual, rel=1e-12)
+
+
+def test_rows_that_do_not_fit_are_streamed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("multimargin.fleets.resident_bytes", lambda: 0)
     X, Y = small_problem(n=6000, n_features=20, n_labels=8, dtype=np.float32)
     for k, (rows, labels) in enumerate(
         zip(cut(X, *range(500, 6000, 500)), cut(Y, *range(500, 6000, 500)), strict=True)
@@ -75,15 +96,56 @@ def test_rows_that_do_not_fit_are_streamed(tmp_path, capsys):
     limit = 600_000  # all rows, twice while they are put together, and their dual variables: 1.2 MB
     model = here(memory_limit=limit, verbose=1, tol=1e-2).fit(tmp_path)
     assert model.layout_ == (12, 1)
-    assert "12 parts, one after the other" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "12 parts, one after the other" in told
+    assert len(re.findall(r"DaskLinearM3L: pass .* relative gap", told)) == model.n_iter_
+    assert "s left" in told
     assert model.memory_limit == limit
     local = fit_parts(LinearM3L(C=1.0, random_state=0, tol=1e-2), PartFiles(tmp_path))
     np.testing.assert_array_equal(model.coef_, local.coef_)
     assert model.certificate_ == local.certificate_
     assert model.certificate_.converged
-    one = model.to_local().set_params(memory_limit=None)
-    primal = certify(one, X, read_labels(Y, names=list("01234567"))).primal
+    primal = certify(model.to_local(), X, read_labels(Y, names=list("01234567"))).primal
     assert primal == pytest.approx(model.certificate_.primal, rel=1e-6)
+    monkeypatch.setattr("multimargin.fleets.resident_bytes", lambda: limit)
+    with pytest.raises(InputError, match="beside what this process holds already it leaves 0"):
+        model.fit(tmp_path)
+
+
+def _begin(self, usual, *arguments, **named):
+    usual(self, *arguments, **named)
+    self._start = monitor.perf_counter()
+
+
+@pytest.mark.parametrize("settings", [{}, {"layout": (2, 1)}, {"memory_limit": 10**6}])
+def test_reading_counts_as_time(settings, monkeypatch):
+    monkeypatch.setattr("multimargin.fleets.resident_bytes", lambda: 0)
+    X, Y = small_problem(n=4000, n_labels=17)
+    hours = [0]
+    monkeypatch.setattr(monitor, "perf_counter", lambda: 3600.0 * hours[0])
+    for kind in (monitor.Monitor, monitor.ForecastMonitor):
+        monkeypatch.setattr(kind, "__init__", partialmethod(_begin, kind.__init__))
+
+    def slowly(rows):
+        hours[0] += 1
+        return X[rows], Y[rows]
+
+    model = here(time_limit=3600, tol=1e-12, **settings)
+    with pytest.warns(UserWarning, match="Increase time_limit"):
+        model.fit([partial(slowly, slice(a, a + 500)) for a in range(0, 4000, 500)])
+    assert model.certificate_.primal >= model.certificate_.dual
+
+
+@pytest.mark.parametrize("layout", ["auto", (2, 1)])
+def test_names_are_saved(layout, tmp_path):
+    X, Y = small_problem(n_labels=3)
+    X = pd.DataFrame(X, columns=[f"f{j}" for j in range(12)])
+    model = here(layout=layout).fit([(X[:200], Y[:200]), (X[200:], Y[200:])])
+    save(model, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.n_features_in_ == 12
+    assert loaded.feature_names_in_.tolist() == X.columns.tolist()
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
 def test_names_warm_starts_and_recipes():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import numpy as np
 from dask.delayed import Delayed
 from distributed import Future
 
@@ -34,10 +35,13 @@ class RemoteBlock:
         What errors call it.
     value : Delayed
         Of a :class:`~multimargin.estimators.m3l.blocks.Block`.
+    n_bytes : int or None
+        What its rows take at least, where that is known.
     """
 
     name: str
     value: Delayed
+    n_bytes: int | None = None
 
 
 def read_blocks(X: Any, y: Any, sample_weight: Any) -> list[RemoteBlock]:
@@ -84,7 +88,7 @@ def _collections(X: Any, y: Any, sample_weight: Any) -> list[RemoteBlock]:
     parts = _blocks_of(X, "X")
     labels = _like(X, y, "Y", len(parts))
     weights = None if sample_weight is None else _like(X, sample_weight, "sample_weight", len(parts))
-    return _put_together(parts, labels, weights)
+    return _put_together(parts, labels, weights, _sizes(X))
 
 
 def _like(X: Any, other: Any, subject: str, count: int) -> list[Any]:
@@ -139,11 +143,26 @@ def _lists(X: list[Any], y: Any, sample_weight: Any) -> list[RemoteBlock]:
     return [RemoteBlock(name, dask.delayed(_of_pair)(pair, weight, name)) for name, pair, weight in named]
 
 
-def _put_together(parts: Sequence[Any], labels: Sequence[Any], weights: Sequence[Any] | None) -> list[RemoteBlock]:
+def _put_together(
+    parts: Sequence[Any],
+    labels: Sequence[Any],
+    weights: Sequence[Any] | None,
+    sizes: Sequence[int | None] | None = None,
+) -> list[RemoteBlock]:
     triples = zip(parts, labels, weights if weights is not None else [None] * len(parts), strict=True)
+    sizes = sizes or [None] * len(parts)
     return [
-        RemoteBlock(f"block {k}", dask.delayed(_of_parts)(*triple, f"block {k}")) for k, triple in enumerate(triples)
+        RemoteBlock(f"block {k}", dask.delayed(_of_parts)(*triple, f"block {k}"), sizes[k])
+        for k, triple in enumerate(triples)
     ]
+
+
+def _sizes(X: Any) -> list[int | None] | None:
+    """Bytes of the blocks of dense rows whose numbers are known."""
+    if not is_array(X) or type(X._meta) is not np.ndarray:
+        return None
+    width = X.shape[1] * X.dtype.itemsize
+    return [None if rows != rows else int(rows * width) for rows in X.chunks[0]]
 
 
 def _of_parts(X: Any, y: Any, weight: Any, name: str) -> Block:
@@ -162,7 +181,15 @@ def _files(files: PartFiles, y: Any, sample_weight: Any) -> list[RemoteBlock]:
         msg = "Part files hold their labels, and npz files their weights: y and sample_weight must be None."
         raise InputError(msg)
     read = dask.delayed(_of_file, pure=False)
-    return [RemoteBlock(f"file {path.name}", read(files, k)) for k, path in enumerate(files.paths)]
+    return [RemoteBlock(f"file {path.name}", read(files, k), _file_size(path)) for k, path in enumerate(files.paths)]
+
+
+def _file_size(path: Path) -> int | None:
+    """Bytes of a file, if it can be seen from here."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _of_file(files: PartFiles, k: int) -> Block:

@@ -7,6 +7,8 @@ gives up, with an error, when there has been no worker to go on with for `PATIEN
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,10 +20,12 @@ from typing import Any, Self
 
 from distributed import Client, Future, KilledWorker, wait
 from distributed.comm import CommClosedError
+from tornado.ioloop import PeriodicCallback
 
 from multimargin.dask._collections import RemoteBlock
 from multimargin.dask._facts import block_facts
 from multimargin.dask._worker import (
+    LEASE,
     LOST,
     PLUGIN,
     PartsPlugin,
@@ -31,6 +35,7 @@ from multimargin.dask._worker import (
     forget_part,
     forget_rows,
     load_part,
+    renew,
     stop,
 )
 from multimargin.errors import FitError, InputError
@@ -45,9 +50,14 @@ LOOK = 1.0
 """Seconds between two looks at the workers."""
 PATIENCE = 30.0
 """Seconds to wait for a worker where there is none, or where the one that is needed has no memory left to run."""
+FIRST_ANSWER = 300.0
+"""Seconds in which workers import this library."""
+RENEWAL = LEASE / 10
+"""Seconds between two words to the workers that the fit goes on."""
 MOST_LOSSES = 4
 """Lives of a part that may be lost."""
-GONE = (CancelledError, CommClosedError, KilledWorker, OSError, TimeoutError)
+OF_WORKERS = (CancelledError, CommClosedError, KilledWorker)
+GONE = (*OF_WORKERS, OSError, TimeoutError)
 
 
 @dataclass(frozen=True)
@@ -72,14 +82,28 @@ class Crew:
         self._computed: dict[int, Future] = {}
         self._asked: set[Future] = set()
         self._slow: set[str] = set()
+        self._usual_send: float | None = None
         self._watch = Watch(client, need)
 
     def __enter__(self) -> Self:
-        self.client.register_plugin(PartsPlugin(), name=PLUGIN)
+        try:
+            self.client.sync(
+                self.client._register_worker_plugin,
+                plugin=PartsPlugin(),
+                name=PLUGIN,
+                idempotent=True,
+                callback_timeout=FIRST_ANSWER,
+            )
+        except TimeoutError as error:
+            msg = f"A worker of the cluster has not answered for {FIRST_ANSWER:.0f} seconds. Restart it and fit again."
+            raise FitError(msg) from error
+        self._clock = PeriodicCallback(self._renew, 1000 * RENEWAL)
+        self.client.loop.add_callback(self._clock.start)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._cancel([*self._asked, *self._computed.values()])
+        self.client.loop.add_callback(self._clock.stop)
+        cancel(self.client, [*self._asked, *self._computed.values()])
         self._asked.clear()
         self._computed.clear()
         self._tell_workers(forget)
@@ -130,35 +154,49 @@ class Crew:
         """Begin a call on the state of a part; the arguments may be futures."""
         return self._submit(self.homes[part], call_part, self.fit, part, self.lives[part], function, *arguments)
 
-    def send(self, values: Any, part: int) -> Future | None:
-        """Put values on the worker of a part; None if it is gone."""
-        try:
-            (future,) = self.client.scatter([values], workers=[self.homes[part]], hash=False)
-        except GONE:
+    def send(self, values: Any, part: int, straggler_factor: float | None = None) -> Future | None:
+        """Put values on the worker of a part; None if it is gone, or many times as slow as the last time."""
+        home, began = self.homes[part], monotonic()
+        if self.client.status != "running":
             return None
+        sending = asyncio.run_coroutine_threadsafe(
+            self.client._scatter([values], workers=[home], hash=False), self.client.loop.asyncio_loop
+        )
+        while not concurrent.futures.wait([sending], timeout=POLL).done:
+            if self._orphans({part: sending}):
+                return None
+            if self._is_late([part], monotonic() - began, straggler_factor, self._usual_send):
+                self._give_up([part])
+                return None
+        try:
+            (future,) = sending.result()
+        except (*GONE, KeyError):  # KeyError: the scheduler has no such worker any more
+            return None
+        self._usual_send = monotonic() - began
         self._asked.add(future)
         return future
 
     def finish(self, asked: Mapping[int, Future], straggler_factor: float | None = None) -> set[int]:
         """Wait until tasks have ended, without bringing what they return; return the parts that are lost.
 
-        A part that takes many times as long as the median is lost, too, and its worker gets no other one.
+        A part that takes many times as long as the median (of two parts: as the other one) is lost, too, with all
+        parts of its worker, which gets no other one.
         """
-        began, ended, lost = monotonic(), [], set()
+        began = monotonic()
+        ended: list[float] = []
+        lost: set[int] = set()
         pending = dict(asked)
         while pending:
             first_done(pending.values(), all_of_them=straggler_factor is None)
             for part in [part for part, future in pending.items() if future.status != "pending"]:
                 future = pending.pop(part)
                 ended.append(monotonic() - began)
-                if future.status != "finished" and self._answer(future, part) == LOST:
+                if future.status != "finished" and _is_lost(self._answer(future, part)):
                     lost.add(part)
             lost.update(self._orphans(pending))
-            if straggler_factor is not None and len(ended) > len(asked) / 2:
-                limit = max(straggler_factor * sorted(ended)[len(asked) // 2], LOOK)
-                if monotonic() - began > limit and len(pending) < len(asked) / 2:
-                    self._slow.update(home for part in pending if (home := self.homes[part]) is not None)
-                    lost.update(pending)
+            median = sorted(ended)[(len(asked) - 1) // 2] if len(ended) >= len(asked) / 2 else None
+            if self._is_late(pending, monotonic() - began, straggler_factor, median):
+                lost |= self._give_up(pending)
             for part in lost & pending.keys():
                 pending.pop(part)
         return lost
@@ -180,18 +218,20 @@ class Crew:
         self._asked.difference_update(futures)
         running = [future for future in futures if future.status == "pending"]
         if running:
-            self._cancel(running)
+            cancel(self.client, running)
 
     def moves(self) -> list[tuple[int, str]]:
         """Return parts that should move, and where to: from workers with several to workers with none."""
-        free = [worker for worker in self._watch.workers() if worker not in self.homes and worker not in self._slow]
+        free = [worker for worker in self._quick(self._watch.workers()) if worker not in self.homes]
         moves: list[tuple[int, str]] = []
+        staying = dict(enumerate(self.homes))
         for worker in free:
-            homes = [home for part, home in enumerate(self.homes) if part not in dict(moves)]
+            homes = list(staying.values())
             crowded = max(set(homes), key=lambda home: (homes.count(home), str(home)), default=None)
             if crowded is None or homes.count(crowded) < 2:
                 break
-            moves.append((max(part for part, home in enumerate(self.homes) if home == crowded), worker))
+            moves.append((max(part for part, home in staying.items() if home == crowded), worker))
+            del staying[moves[-1][0]]
         return moves
 
     def move(self, part: int, home: str, load: Load) -> None:
@@ -203,7 +243,8 @@ class Crew:
         self.loads[part] = usual
         self._computed.clear()
         self._tell_workers(forget_rows)
-        self.drop([self._submit(old, forget_part, self.fit, part, life)] if old in self._watch.workers() else [])
+        if old in self._watch.workers():
+            self._tell_workers(forget_part, part, life, workers=[old])
         if lost:
             self.lose(lost)
             self.load()
@@ -225,7 +266,7 @@ class Crew:
         load = self.loads[part]
         for cut in load.slices:
             if cut.block not in self._computed:
-                self._computed[cut.block] = self.client.compute(self.blocks[cut.block].value)
+                self._computed[cut.block] = self._compute(cut.block)
         blocks = [self._computed[cut.block] for cut in load.slices]
         return self._submit(
             self.homes[part],
@@ -239,6 +280,11 @@ class Crew:
             load.make,
         )
 
+    def _compute(self, block: int) -> Future:
+        """Compute a block where Dask likes, but not on a worker that is slow."""
+        workers = self._quick(self._watch.workers()) if self._slow else []
+        return self.client.compute(self.blocks[block].value, workers=workers or None, allow_other_workers=True)
+
     def _answers(
         self, asked: Mapping[int, Future], on_poll: Callable[[], None] | None, also: Iterable[int] = ()
     ) -> tuple[dict[int, Any], set[int]]:
@@ -251,7 +297,7 @@ class Crew:
             while pending:
                 for part in self._done(pending):
                     answer = self._answer(pending.pop(part), part)
-                    if isinstance(answer, str) and answer == LOST:
+                    if _is_lost(answer):
                         lost.add(part)
                     else:
                         answers[part] = answer
@@ -274,24 +320,48 @@ class Crew:
         while True:
             try:
                 return future.result(timeout=LOOK)
-            except TimeoutError:
-                if future.status != "finished" or self._orphans({part: future}):
-                    return LOST
-            except GONE:
-                return LOST
             except MemoryError as error:
                 msg = f"A worker has run out of memory in part {part}. {self.need}"
                 raise FitError(msg) from error
+            except GONE as error:
+                if future.status == "error" and not isinstance(error, OF_WORKERS):
+                    raise  # of the task, such as a file that cannot be read
+                if future.status != "finished" or not isinstance(error, TimeoutError) or self._orphans({part: future}):
+                    return LOST
+
+    def _is_late(
+        self, parts: Iterable[int], seconds: float, straggler_factor: float | None, usual: float | None
+    ) -> bool:
+        """Whether to wait for parts no longer; for those that are where they are for want of a quick worker, ever."""
+        if straggler_factor is None or usual is None or seconds <= max(straggler_factor * usual, LOOK):
+            return False
+        return any(self.homes[part] not in self._slow for part in parts)
+
+    def _give_up(self, parts: Iterable[int]) -> set[int]:
+        """Use the workers of some parts no more, as long as there are others; return all parts they have."""
+        late = {home for part in parts if (home := self.homes[part]) is not None and home not in self._slow}
+        self._slow |= late
+        lost = {part for part, home in enumerate(self.homes) if home in late}
+        for part in lost:
+            self.homes[part] = None
+        return lost
 
     def _orphans(self, pending: Mapping[int, Any]) -> list[int]:
         living = self._watch.workers({home for part in pending if (home := self.homes[part]) is not None})
         return [part for part in pending if self.homes[part] not in living]
 
+    def _quick(self, workers: Iterable[str]) -> list[str]:
+        """Workers that are neither slow nor paused."""
+        return [worker for worker in workers if worker not in self._slow and not self._watch.is_paused(worker)]
+
     def _homeless(self) -> list[int]:
         return [part for part, home in enumerate(self.homes) if home is None]
 
     def lose(self, parts: Iterable[int]) -> None:
+        """Take note of parts that are lost; FitError if one has been too often."""
         for part in parts:
+            if self.homes[part] is None:  # it was given up
+                continue
             self.homes[part] = None
             self.losses[part] += 1
             if self.losses[part] >= MOST_LOSSES:
@@ -303,7 +373,7 @@ class Crew:
 
     def _find_homes(self, parts: Iterable[int]) -> None:
         workers = self._watch.some_workers()
-        workers = [worker for worker in workers if worker not in self._slow] or workers
+        workers = self._quick(workers) or workers
         taken = dict.fromkeys(workers, 0)
         for home in self.homes:
             if home in taken:
@@ -320,7 +390,7 @@ class Crew:
             future = self._computed.get(cut.block)
             if future is None or future.status in ("pending", "finished"):
                 continue
-            self._computed[cut.block] = again = self.client.compute(self.blocks[cut.block].value)
+            self._computed[cut.block] = again = self._compute(cut.block)
             if not first_done([again]):
                 continue
             if again.status != "finished":
@@ -332,13 +402,27 @@ class Crew:
                 )
                 raise InputError(msg)
 
-    def _cancel(self, futures: list[Future]) -> None:
-        with suppress(*GONE):
-            self.client.cancel(futures, force=True)
+    async def _renew(self) -> None:
+        """Tell the workers that this fit goes on, also those that have long had nothing to do for it."""
+        if self.client.status != "running":
+            return
+        with suppress(OSError, TimeoutError):
+            await asyncio.wait_for(self.client._run(renew, self.fit, on_error="ignore"), RENEWAL)
 
-    def _tell_workers(self, function: Callable[..., None]) -> None:
+    def _tell_workers(self, function: Callable[..., None], *arguments: Any, workers: list[Any] | None = None) -> None:
+        """Call a function on workers; what one that is slow does with it is not waited for."""
+        if self.client.status != "running":
+            return
         with suppress(OSError, TimeoutError):  # no scheduler, no workers: their state went with them
-            self.client.sync(self.client._run, function, self.fit, on_error="ignore", callback_timeout=PATIENCE)
+            self.client.sync(
+                self.client._run,
+                function,
+                self.fit,
+                *arguments,
+                workers=workers,
+                on_error="ignore",
+                callback_timeout=LOOK if self._slow else PATIENCE,
+            )
 
 
 class Watch:
@@ -356,13 +440,26 @@ class Watch:
         if now - self._looked >= LOOK:
             self._known = worker_infos(self.client)
             self._looked = now
-        paused = {a for a in needed if a in self._known and self._known[a].get("status") == "paused"}
-        self._paused = {address: self._paused.get(address, now) for address in paused}
-        for address, since in self._paused.items():
-            if now - since > PATIENCE:
+            stuck = {address for address, info in self._known.items() if _is_stuck(info)}
+            self._paused = {address: self._paused.get(address, now) for address in stuck}
+        for address in needed:
+            if now - self._paused.get(address, now) > PATIENCE:
                 msg = f"The worker {address} is paused: its memory is full. {self.need}"
                 raise FitError(msg)
         return list(self._known)
+
+    def needed_by_any(self) -> list[str]:
+        """Addresses of the workers that have something to do, or of all where none can."""
+        if not self._paused:
+            return []
+        if len(self._paused) == len(self._known):
+            return list(self._known)
+        processing = self.client.sync(self.client.scheduler.processing, workers=None, callback_timeout=PATIENCE)
+        return [address for address, keys in processing.items() if keys]
+
+    def is_paused(self, worker: str) -> bool:
+        """Whether a worker takes no tasks, for its memory is full."""
+        return bool(self._known.get(worker, {}).get("status") == "paused")
 
     def look_again(self) -> None:
         """Ask the scheduler the next time."""
@@ -383,6 +480,23 @@ class Watch:
                 )
                 raise FitError(msg)
             sleep(POLL)
+
+
+def _is_stuck(info: Mapping[str, Any]) -> bool:
+    """Whether a worker is paused and runs nothing: what ran when its memory was full goes on."""
+    counts = info.get("metrics", {}).get("task_counts") or {}
+    return info.get("status") == "paused" and not counts.get("executing")
+
+
+def _is_lost(answer: Any) -> bool:
+    return isinstance(answer, str) and answer == LOST
+
+
+def cancel(client: Client, futures: list[Future]) -> None:
+    """Take back what is asked for; a client that is closed has done so."""
+    if client.status == "running":
+        with suppress(*GONE):
+            client.sync(client._cancel, futures, force=True, callback_timeout=PATIENCE)
 
 
 def worker_infos(client: Client) -> dict[str, Any]:
@@ -421,29 +535,37 @@ def facts_of_blocks(
     try:
         while pending:
             pending -= first_done(pending)
-            if not watch.workers():
+            if not watch.workers(watch.needed_by_any()):
                 watch.some_workers()
             failed = next((k for k, future in enumerate(told) if future.status in ("error", "cancelled", "lost")), None)
             if failed is not None:
-                _raise_of(told[failed], blocks[failed].name)
-        return [future.result(timeout=PATIENCE) for future in told], computed
-    except TimeoutError as error:
-        msg = f"What the blocks tell of themselves did not arrive within {PATIENCE:.0f} seconds. {need}"
-        raise FitError(msg) from error
+                _raise_of(told[failed], blocks[failed], client)
+        try:
+            return [future.result(timeout=PATIENCE) for future in told], computed
+        except TimeoutError as error:
+            msg = f"What the blocks tell of themselves did not arrive within {PATIENCE:.0f} seconds. {need}"
+            raise FitError(msg) from error
     except BaseException:
-        client.cancel([*told, *computed.values()], force=True)
+        cancel(client, [*told, *computed.values()])
         raise
 
 
-def _raise_of(future: Future, name: str) -> None:
+def _raise_of(future: Future, block: RemoteBlock, client: Client) -> None:
     try:
         future.result(timeout=PATIENCE)
-    except KilledWorker as error:
-        msg = f"Workers died while they computed {name}, most likely out of memory. Give smaller blocks."
+    except (KilledWorker, MemoryError) as error:
+        size = "of a size that is not known before" if block.n_bytes is None else f"of {block.n_bytes} bytes"
+        limits = [int(info["memory_limit"]) for info in worker_infos(client).values() if info.get("memory_limit")]
+        room = f", and a worker has {min(limits)} bytes" if limits else ""
+        killed = isinstance(error, KilledWorker)
+        how = "Workers died, most likely out of memory," if killed else "A worker ran out of memory"
+        msg = f"{how} while computing {block.name}, {size}; it is needed twice{room}. Give smaller blocks."
         raise FitError(msg) from error
     except (CancelledError, TimeoutError) as error:
+        if future.status == "error":
+            raise
         msg = (
-            f"The rows of {name} are lost: they were scattered or persisted, and the worker that held them is gone. "
-            "Give blocks that can be loaded again, such as delayed readers of files."
+            f"The rows of {block.name} are lost: they were scattered or persisted, and the worker that held them is "
+            "gone. Give blocks that can be loaded again, such as delayed readers of files."
         )
         raise InputError(msg) from error

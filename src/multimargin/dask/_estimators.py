@@ -18,13 +18,13 @@ from multimargin.dask._crew import Crew, facts_of_blocks, worker_infos
 from multimargin.dask._facts import Facts, agreed
 from multimargin.dask._here import fit_here
 from multimargin.dask._layout import Layout, Machines, planned
-from multimargin.dask._monitor import ForecastMonitor
 from multimargin.dask._predictions import by_block, sets_by_block
 from multimargin.dask._rounds import fit_in_rounds
 from multimargin.dask._whole_rows import fit_whole_rows
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.contract import Interval, StrOptions, WarmStart, warn_constant
+from multimargin.estimators.monitor import ForecastMonitor
 from multimargin.weights import CellCosts
 
 __all__ = ["DaskLinearM3L"]
@@ -72,8 +72,8 @@ class DaskLinearM3L(LinearM3L):
     prune : None
         Of fits in one process; anything else is an error on a cluster.
     memory_limit : int, str or None
-        With ``client="local"``, bytes that rows and training may take together, by default half of the memory; on a
-        cluster None, for there the memory of the workers counts.
+        With ``client="local"``, bytes that this process may take, what it holds already included; by default half of
+        the memory beyond that. On a cluster None, for there the memory of the workers counts.
     layout : "auto" or tuple of two ints, default="auto"
         Numbers of row parts and of label blocks. ``"auto"`` takes the fewest row parts that the memory of the workers
         allows, for every further one costs rounds, and divides the labels among the workers that are left.
@@ -81,9 +81,10 @@ class DaskLinearM3L(LinearM3L):
         Passes over its rows that a part makes in an accelerated round. A number asks for accelerated rounds, also where
         features are few.
     straggler_factor : float, optional
-        A part that takes this many times as long in a round as the median is given to another worker, where it begins
-        again. None waits for all, and the same bits come out of the same parts; a worker that does not answer at all
-        is given up by Dask itself, after ``distributed.scheduler.worker-ttl``.
+        A part that takes this many times as long in a round as the median (of two parts: as the other one), and a
+        second at least, is given to another worker, where it begins again, and so are all parts of its worker. None
+        waits for all, and the same bits come out of the same parts; a worker that does not answer at all is given up by
+        Dask itself, after ``distributed.scheduler.worker-ttl``. Label blocks, which have no rounds, are waited for.
     elastic : bool, default=True
         Whether parts move, with their dual variables, from workers that have several to workers that join while
         training runs.
@@ -100,7 +101,8 @@ class DaskLinearM3L(LinearM3L):
     Notes
     -----
     The result depends on the rows, their order, ``layout_`` and ``random_state``, not on the number of workers, their
-    threads, or how the rows were cut into blocks.
+    threads, or how the rows were cut into blocks; but with ``C="scale"``, which is summed block by block, the last
+    digits of C depend on the blocks.
 
     ``n_iter_`` and ``pass_`` count rounds, or passes where there are no rounds.
 
@@ -203,7 +205,7 @@ class DaskLinearM3L(LinearM3L):
             return one; futures not. Blocks of rows, dense or CSR; chunks of rows whose sizes need not be known. float32
             is solved in float32 where its range and rounding allow, everything else in float64. A folder
             holds files of rows and labels that :func:`multimargin.datasets.read` reads, as the workers see it; see
-            :class:`~multimargin.dask.PartFiles`.
+            :class:`~multimargin.datasets.PartFiles`.
         y : dask array, dask DataFrame, list of delayed or futures, or None
             Labels Y of the same blocks, each in any form that :meth:`multimargin.LinearM3L.fit` takes. None where
             every part of X is a pair (X, Y), or a file.
@@ -233,6 +235,7 @@ class DaskLinearM3L(LinearM3L):
             crew.hold(computed)
             del computed
             if layout.rows == 1:
+                monitor.unit = "pass"
                 told, model = fit_whole_rows(crew, facts, self._worker_model(last), layout, seed, last, monitor)
             else:
                 told, model = fit_in_rounds(crew, facts, self, layout, seed, last, monitor)
@@ -260,7 +263,7 @@ class DaskLinearM3L(LinearM3L):
             Fitted, if this one is; to save, to explain, to tune thresholds on.
         """
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
-        local = LinearM3L(**parameters)
+        local = LinearM3L(**{**parameters, "memory_limit": None})  # there it is that of labels, beside the rows
         local.__dict__.update(
             {name: value for name, value in vars(self).items() if name not in (*parameters, *OWN, "layout_")}
         )

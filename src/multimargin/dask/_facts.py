@@ -55,7 +55,7 @@ def block_facts(block: Block) -> tuple[BlockFacts, bool]:
     """Return what a block tells of itself, and whether its cells have weights; runs on a worker."""
     X, labels, columns = read_block(block)
     cells = block_weights(labels, block).cells
-    return describe_block(replace(block, X=X, y=labels, checked=True), columns), cells is not None
+    return describe_block(replace(block, X=X, y=labels, columns=columns)), cells is not None
 
 
 def is_recipe(prior: Any) -> bool:

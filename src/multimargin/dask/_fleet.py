@@ -22,6 +22,7 @@ from multimargin.dask._crew import Crew, Load
 from multimargin.dask._facts import Facts
 from multimargin.dask._layout import Layout, label_blocks, row_parts
 from multimargin.dask._worker import LOST
+from multimargin.errors import FitError
 from multimargin.estimators.m3l.blocks import Block, BlockFacts
 from multimargin.estimators.m3l.newton_rounds import NewtonAnswer, NewtonOrder, NewtonTotals, newton_part
 from multimargin.estimators.m3l.parts import Part
@@ -32,6 +33,8 @@ from multimargin.labels import LabelMatrix
 __all__ = ["DaskFleet"]
 
 Array = NDArray[np.float64]
+MOST_VOIDS = 4
+"""Rounds that may fail one after another with no part lost."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class DaskFleet:
         self.slices = row_parts(facts.rows, layout.rows)
         blocks = label_blocks(facts.n_labels, layout.labels)
         self.cells = [Cell(row, block, len(blocks) == 1) for row in range(layout.rows) for block in blocks]
-        self.bytes = 0
+        self.bytes = self.voids = 0
 
     def describe(self) -> Sequence[BlockFacts]:
         """Return what the blocks have told already."""
@@ -153,14 +156,17 @@ class DaskFleet:
         """Parts go with the crew."""
 
     def betas(self, committed: int, theta: Array | None) -> NDArray[Any]:
-        """Return the dual variables of all parts, of shape (n_samples, n_labels)."""
-        while True:
-            answers, lost = self.crew.call(
-                settled_beta, {k: (committed, _part_theta(theta, cell)) for k, cell in enumerate(self.cells)}
-            )
-            if not lost:
-                break
-            self.crew.load()
+        """Return the dual variables of all parts, of shape (n_samples, n_labels).
+
+        Those of a part that is lost now are what it begins with, which any later fit may begin with, too.
+        """
+        asked = {k: (committed, _part_theta(theta, cell)) for k, cell in enumerate(self.cells)}
+        answers: dict[int, NDArray[Any]] = {}
+        while missing := {k: given for k, given in asked.items() if k not in answers}:
+            found, lost = self.crew.call(last_beta, missing)
+            answers |= found
+            if lost:
+                self.crew.load()
         rows: dict[int, list[NDArray[Any]]] = {}
         for k, cell in enumerate(self.cells):
             rows.setdefault(cell.row, []).append(answers[k])
@@ -174,7 +180,7 @@ class DaskFleet:
         crew = self.crew
         answer: Any = None
         lost: set[int] = set()
-        sent = crew.send(common, 0)
+        sent = crew.send(common, 0, self.straggler_factor)
         if sent is not None:
             asked = {k: crew.ask(function, k, sent, *rest) for k, (function, *rest) in given.items()}
             lost = crew.finish(asked, self.straggler_factor)
@@ -183,8 +189,15 @@ class DaskFleet:
             if isinstance(answer, list):  # parts that did not have the life they were asked for
                 answer, lost = None, set(answer)
             crew.drop([*asked.values(), sent])
+        lost = lost or (crew.gone() if answer is None else set())
+        self.voids = self.voids + 1 if answer is None and not lost else 0
+        if self.voids >= MOST_VOIDS:
+            msg = (
+                f"{self.voids} rounds have failed one after another, though all workers are there. Their logs say why."
+            )
+            raise FitError(msg)
         if answer is None:
-            crew.lose(lost or crew.gone())
+            crew.lose(lost)
             crew.load()
         return answer
 
@@ -342,3 +355,9 @@ def add_sums(found: list[Any], cells: list[Cell], shape: tuple[int, int]) -> Fle
 def settled_beta(part: Part, committed: int, theta: Array | None) -> Any:
     """Settle a part; return its dual variables. Runs on a worker."""
     return part.beta if part.settle(committed, theta) else LOST
+
+
+def last_beta(part: Part, committed: int, theta: Array | None) -> NDArray[Any]:
+    """Settle a part as far as it is; return its dual variables, which are feasible in any case. Runs on a worker."""
+    part.settle(committed, theta)
+    return part.beta

@@ -20,24 +20,26 @@ from multimargin.dask._collections import is_array, is_frame, read_blocks
 from multimargin.dask._facts import Facts, agreed, block_facts
 from multimargin.dask._layout import Layout, Machines, memory_needed, planned, row_parts
 from multimargin.dask._worker import Slice, stacked
-from multimargin.datasets.formats.source import allowed_bytes
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.m3l.blocks import Block, BlockFacts
 from multimargin.estimators.m3l.parted import train_on_parts
+from multimargin.estimators.monitor import ForecastMonitor
 from multimargin.estimators.threads import threads
-from multimargin.fleets import LocalFleet, StreamedFleet, part_sources
+from multimargin.fleets import LocalFleet, StreamedFleet, bytes_left, part_sources
 
 __all__ = ["fit_here"]
 
 Read = Callable[[], Block]
+SHORTEST = 1e-3
+"""Seconds that are left for training where reading took all of the time: enough for a certificate."""
 
 
 def fit_here(model: Any, local: LinearM3L, X: Any, y: Any, sample_weight: Any) -> tuple[int, int]:
     """Train ``local`` with the parameters of ``model``, a DaskLinearM3L; return row parts and label blocks."""
+    monitor = ForecastMonitor(local.callback, int(local.verbose), type(model).__name__, tol=local.tol)
     sources = block_sources(X, y, sample_weight)
-    limit = allowed_bytes(model._memory())
-    local.memory_limit = None  # here it is that of everything, not of what labels need
+    limit = bytes_left(model._memory())
     found, kept = _described(sources, limit // 2)
     facts = agreed(local, found)
     layout = _layout(model, facts, limit)
@@ -49,14 +51,17 @@ def fit_here(model: Any, local: LinearM3L, X: Any, y: Any, sample_weight: Any) -
     n_jobs = threads(model.n_jobs)
     if streams:
         kept.clear()
-        train_on_parts(local, StreamedFleet(sources, n_jobs, limit, None), passes)
+        train_on_parts(local, StreamedFleet(sources, n_jobs, limit, None), passes, monitor=monitor)
         return len(sources), 1
     read = [(lambda block=block: block) for block in kept] if kept else sources
     parts = [partial(_rows, slices, read, facts) for slices in row_parts(facts.rows, layout.rows)]
     if layout.rows > 1:
-        train_on_parts(local, LocalFleet(parts, n_jobs), passes, layout.newton)
+        train_on_parts(local, LocalFleet(parts, n_jobs), passes, layout.newton, monitor)
     else:
-        _fit_whole(local, parts[0](), facts)
+        rows = parts[0]()
+        if local.time_limit is not None:
+            local.time_limit = max(monitor.time_left(local.time_limit), SHORTEST)
+        _fit_whole(local, rows, facts)
     return layout.rows, 1
 
 
@@ -101,11 +106,11 @@ def _layout(model: Any, facts: Facts, limit: int) -> Layout:
     if layout.labels > 1:
         msg = f'Blocks of labels are for several workers; got layout={model.layout!r} with client="local". Give '
         raise InputError(msg + f"layout=({layout.rows}, 1), or layout='auto'.")
-    need = layout.rows * layout.memory
+    need = layout.memory
     if need > limit:
         msg = (
-            f"memory_limit must hold all parts of layout={model.layout!r}: {need} bytes; got {limit}. With "
-            "layout='auto' the blocks are streamed, one after the other."
+            f"memory_limit must hold all parts of layout={model.layout!r}: {need} bytes; beside what this process "
+            f"holds already it leaves {limit}. With layout='auto' the blocks are streamed, one after the other."
         )
         raise InputError(msg)
     return layout

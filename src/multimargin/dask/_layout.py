@@ -11,9 +11,10 @@ import numpy as np
 from multimargin.dask._facts import Facts
 from multimargin.dask._worker import Slice
 from multimargin.errors import InputError
-from multimargin.estimators.m3l.newton_rounds import newton_pays
+from multimargin.estimators.m3l.label_blocks import bytes_per_label
+from multimargin.estimators.m3l.newton_rounds import newton_bytes, newton_pays
 
-__all__ = ["Layout", "Machines", "label_blocks", "memory_needed", "planned", "row_parts"]
+__all__ = ["Layout", "Machines", "label_blocks", "memory_needed", "memory_of_cell", "planned", "row_parts"]
 
 SPARE = 0.3
 """Share of a worker's free memory that is left alone."""
@@ -71,17 +72,40 @@ class Layout(NamedTuple):
         return f"{grid}, {way} ({self.why}); {_size(self.memory)} a worker"
 
 
-def memory_needed(facts: Facts, rows: int, labels: int, newton: bool = False) -> int:
-    """Bytes a worker needs for one cell of the grid, the blocks from which its rows are put together included."""
-    item = facts.plan.dtype.itemsize
+def memory_needed(facts: Facts, rows: int, labels: int, newton: bool = False, cells: int = 1) -> int:
+    """Bytes a worker needs for ``cells`` cells of the grid, if it also adds up what all of them have found."""
+    return cells * memory_of_cell(facts, rows, labels, newton) + _memory_to_add(facts, rows, newton)
+
+
+def memory_of_cell(facts: Facts, rows: int, labels: int, newton: bool = False) -> int:
+    """Bytes of one cell of the grid at work, the blocks from which its rows are put together included."""
+    plan, item = facts.plan, facts.plan.dtype.itemsize
     share, columns = -(-facts.n_rows // rows), -(-facts.n_labels // labels)
-    X = -(-facts.n_bytes // rows)
-    # dual variables, in rounds their pending change, in Newton rounds scores and their change
-    cells = item * share * columns * (1 if rows == 1 else 3 if newton else 2)
-    state = (3 if rows == 1 else 4) * item * (facts.plan.n_features + 1) * columns
+    given = facts.n_bytes + 5 * int(plan.labels.totals[0].sum()) + 4 * facts.n_rows  # labels lie in CSR, too
+    if facts.weights_of_cells:
+        given += 8 * facts.n_rows * facts.n_labels
+    if rows == 1:
+        single, of_cells = item == 4, facts.weights_of_cells
+        return int(2 * given + columns * bytes_per_label(share, plan.n_features, single=single, of_cells=of_cells))
+    # dual variables and their pending change, in Newton rounds scores and their change
+    at_work = item * share * columns * (3 if newton else 2)
+    state = item * (plan.n_features + 1) * (facts.n_labels + 3 * columns)  # as it comes, and of these labels
     if newton:
-        state += 12 * facts.plan.n_features**2 * columns  # systems: as sums, and as they are sent
-    return int(2 * X + cells + state + (8 * share * facts.n_labels if facts.weights_of_cells else 0))
+        state += 12 * plan.n_features**2 * columns  # systems: as sums, and as they are sent
+    return int(2 * -(-given // rows) + at_work + state)
+
+
+def _memory_to_add(facts: Facts, rows: int, newton: bool) -> int:
+    """Bytes of what all parts have found, which meets on one worker, and of its sum."""
+    if rows == 1:
+        return 0
+    plan = facts.plan
+    entries = facts.n_bytes // (rows * plan.dtype.itemsize)
+    occurring = min(plan.n_features, entries) + 1
+    added = 8 * facts.n_labels * (rows * occurring + 2 * (plan.n_features + 1))  # the last sums come in double
+    if newton:
+        added += newton_bytes(plan) * rows + 2 * newton_bytes(plan)
+    return int(added)
 
 
 def planned(layout: Any, facts: Facts, coupled: bool, machines: Machines, may_newton: bool = False) -> Layout:
@@ -103,8 +127,8 @@ def planned(layout: Any, facts: Facts, coupled: bool, machines: Machines, may_ne
             )
             raise InputError(msg)
         newton = may_newton and rows > 1 and newton_pays(facts.plan, facts.blocks, rows)
-        need = memory_needed(facts, rows, labels, newton)
-        _check_room(need * -(-rows * labels // machines.count), machines, f"layout={layout!r}")
+        need = memory_needed(facts, rows, labels, newton, -(-rows * labels // machines.count))
+        _check_room(need, machines, f"layout={layout!r}")
         return Layout(rows, labels, need, "as asked for", newton)
     for rows in range(1, machines.count + 1):
         labels = max(1, min(machines.count // rows, most_blocks // max(1, machines.threads) or 1))

@@ -16,9 +16,10 @@ from multimargin.dask._whole_rows import Told
 from multimargin.estimators import LinearM3L
 from multimargin.estimators.contract import Model, Monitor, Status, WarmStart
 from multimargin.estimators.m3l.blocks import Block
+from multimargin.estimators.m3l.newton_rounds import NewtonRounds
 from multimargin.estimators.m3l.parted import local_passes, open_rounds, warn_unless_alike
 from multimargin.estimators.m3l.plans import Plan, make_plan
-from multimargin.estimators.m3l.rounds import Limits
+from multimargin.estimators.m3l.rounds import HeldBackRounds, Limits
 from multimargin.labels import LabelMatrix
 from multimargin.priors import made_prior
 
@@ -37,17 +38,17 @@ def fit_in_rounds(
         max_iter=int(model.max_iter),
         time_limit=model.time_limit,
         seed=seed,
-        passes=local_passes(facts.blocks) if model.local_passes == "auto" else int(model.local_passes),
+        passes=local_passes(plan, facts.blocks, layout.rows)
+        if model.local_passes == "auto"
+        else int(model.local_passes),
     )
     beta = None if last is None else last.state["beta"] * (plan.C / last.C)
     fleet = DaskFleet(crew, facts, layout, model.n_jobs, beta, model.straggler_factor, model.elastic)
-    rounds = open_rounds(plan, fleet, limits, monitor)
-    if beta is not None:
-        rounds.start(fleet.sum(0, None, np.zeros((facts.n_labels, plan.n_features + 1))))
+    rounds = _opened(plan, fleet, limits, monitor)
     found = rounds.run()
     if found.status == Status.imprecise and found.rounds < limits.max_iter:
         plan, limits = replace(plan, dtype=np.dtype(np.float64)), replace(limits, rounds=found.rounds)
-        rounds = open_rounds(plan, fleet, limits, monitor)
+        rounds = _opened(plan, fleet, limits, monitor)
         found = rounds.run()
     fitted = {
         "coef_": np.ascontiguousarray(found.weights[:, :-1]),
@@ -58,6 +59,14 @@ def fit_in_rounds(
         state = {"beta": fleet.betas(rounds.committed, rounds.theta), "newton": False}
     told = Told(plan.constant, plan.prior, plan.dtype, plan.C)
     return told, Model(fitted, found.bounds, found.rounds, found.status, state)
+
+
+def _opened(plan: Plan, fleet: DaskFleet, limits: Limits, monitor: Monitor) -> HeldBackRounds | NewtonRounds:
+    """Open the fleet and return who drives it, from the dual variables that its parts begin with."""
+    rounds = open_rounds(plan, fleet, limits, monitor)
+    if fleet.beta is not None:
+        rounds.start(fleet.sum(0, None, np.zeros((plan.labels.n_labels, plan.n_features + 1))))
+    return rounds
 
 
 def _with_prior(crew: Crew, facts: Facts, model: LinearM3L) -> Plan:

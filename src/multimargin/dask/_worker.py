@@ -35,6 +35,7 @@ __all__ = [
     "forget_rows",
     "load_part",
     "plugin",
+    "renew",
     "stop",
 ]
 
@@ -174,7 +175,7 @@ def stacked(slices: tuple[Slice, ...], blocks: list[Block], plan: Plan) -> Block
     sparse = any(sp.issparse(one) for one in X)
     whole = _together(X, sp.csr_matrix) if sparse else X[0] if len(X) == 1 else np.concatenate(X)
     weight = None if weights[0] is None else np.concatenate(weights)
-    return Block(whole, labels, weight, "these rows", checked=True)
+    return Block(whole, labels, weight, "these rows", columns=plan.columns)
 
 
 def _together(parts: list[Any], container: Any) -> Any:
@@ -187,6 +188,12 @@ def stop(fit: str, dask_worker: Any = None) -> None:
         plugin(dask_worker).stop(fit)
 
 
+def renew(fit: str, dask_worker: Any = None) -> None:
+    """Keep the state of a fit for another while."""
+    if PLUGIN in dask_worker.plugins and fit in plugin(dask_worker).fits:
+        plugin(dask_worker).fits[fit].used = monotonic()
+
+
 def forget_rows(fit: str, dask_worker: Any = None) -> None:
     """Drop the rows that parts were made of: parts have what they need."""
     if PLUGIN in dask_worker.plugins:
@@ -195,10 +202,11 @@ def forget_rows(fit: str, dask_worker: Any = None) -> None:
             state.rows.clear()
 
 
-def forget_part(fit: str, part: int, life: int) -> None:
+def forget_part(fit: str, part: int, life: int, dask_worker: Any = None) -> None:
     """Drop a part that has moved."""
-    with plugin().using(fit) as state:
-        if part in state.parts and state.parts[part][0] == life:
+    if PLUGIN in dask_worker.plugins:
+        state = plugin(dask_worker).fits.get(fit)
+        if state is not None and part in state.parts and state.parts[part][0] == life:
             del state.parts[part]
 
 

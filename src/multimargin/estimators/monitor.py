@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isfinite, log
 from time import perf_counter
 from typing import Any
 
@@ -15,7 +16,10 @@ from multimargin import _core
 from multimargin._core import Status
 from multimargin._tables import html_table
 
-__all__ = ["Clock", "History", "Monitor", "Progress"]
+__all__ = ["Clock", "ForecastMonitor", "History", "Monitor", "Progress"]
+
+FEWEST = 4
+"""Gaps from which on there is a forecast."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +84,8 @@ class Monitor:
     name: str
     model_at: Callable[..., Any] | None = None
     """The estimator at a solver's weights, where it can show them."""
+    estimate: float | None = None
+    """The relative gap as the solver guesses it, for passes at which it is not evaluated."""
     _records: list[tuple[float, int, float, float]] = field(default_factory=list)
     _start: float = field(default_factory=perf_counter)
 
@@ -130,6 +136,47 @@ class Monitor:
             primal=np.asarray(columns[2], dtype=np.float64),
             dual=np.asarray(columns[3], dtype=np.float64),
         )
+
+
+@dataclass
+class ForecastMonitor(Monitor):
+    """Prints the gap, or a guess of it, and, from how it has fallen, the time until it is at most ``tol``."""
+
+    tol: float = 1e-3
+    unit: str = "round"
+    _gaps: list[tuple[float, float]] = field(default_factory=list)
+
+    def __call__(
+        self, pass_: int, time: float, primal: float | None, dual: float | None, iterate: tuple[Any, ...] | None = None
+    ) -> bool:
+        """Report of a pass or round; True asks to stop."""
+        verbose, self.verbose = self.verbose, 0
+        try:
+            stop = super().__call__(pass_, time, primal, dual, iterate)
+        finally:
+            self.verbose = verbose
+        if primal is None or dual is None:
+            gap, told = self.estimate, "relative gap about"
+        else:
+            gap = (primal - dual) / primal if primal > 0 else primal - dual
+            told = f"objective {primal:.6g}  relative gap"
+        if gap is not None:
+            self._gaps += [(self.elapsed, log(gap / self.tol))] if gap > 0 else []
+            left = self.seconds_left()
+            forecast = "" if left is None else f"  about {left:.0f} s left"
+            if verbose:
+                sys.stderr.write(
+                    f"{self.name}: {self.unit} {pass_:4d}  {self.elapsed:8.2f} s  {told} {gap:.2e}{forecast}\n"
+                )
+        return stop
+
+    def seconds_left(self) -> float | None:
+        """Time until the gap is closed if it goes on falling at the rate of the last half of what was told."""
+        if len(self._gaps) < FEWEST:
+            return None
+        (before, high), (now, low) = self._gaps[len(self._gaps) // 2 - 1], self._gaps[-1]
+        left = low * (now - before) / (high - low) if high > low else float("inf")
+        return max(left, 0.0) if isfinite(left) else None
 
 
 @dataclass

@@ -47,8 +47,8 @@ class Block:
     open_ended : bool
         Whether labels that it does not name are absent from its rows, and features beyond its last one 0, as in a
         LIBSVM file.
-    checked : bool
-        Whether X and y are what :func:`read_block` made of them before.
+    columns : dict, optional
+        Where X and y are what :func:`read_block` made of them before, what it said of the columns.
     """
 
     X: Any
@@ -56,7 +56,7 @@ class Block:
     sample_weight: Any = None
     name: str = "a part"
     open_ended: bool = False
-    checked: bool = False
+    columns: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class BlockFacts:
 def read_block(block: Block) -> tuple[Any, LabelMatrix, dict[str, Any]]:
     """Rows and labels of a block, checked, and the names of its columns."""
     n = np.shape(block.X)[0]
-    if block.checked:
-        return block.X, block.y, {}
+    if block.columns is not None:
+        return block.X, block.y, block.columns
     if n == 0:
         X = sp.csr_matrix(block.X, dtype=np.float32) if sp.issparse(block.X) else np.asarray(block.X, dtype=np.float32)
         return X, _no_labels(block.y), {"n_features_in_": X.shape[1]}
@@ -124,9 +124,9 @@ def read_block(block: Block) -> tuple[Any, LabelMatrix, dict[str, Any]]:
         raise InputError(msg) from error
 
 
-def describe_block(block: Block, columns: dict[str, Any] | None = None) -> BlockFacts:
-    """Read a block and say what the plan needs to know of it; ``columns``: of one that is checked already."""
-    X, labels, found = read_block(block)
+def describe_block(block: Block) -> BlockFacts:
+    """Read a block and say what the plan needs to know of it."""
+    X, labels, columns = read_block(block)
     positive, negative = labels.counts()
     weights = (1.0, 1.0)
     if block.sample_weight is not None:
@@ -145,7 +145,7 @@ def describe_block(block: Block, columns: dict[str, Any] | None = None) -> Block
         values=labels.values,
         positive=positive,
         negative=negative,
-        columns=found if columns is None else columns,
+        columns=columns,
         features=occurring(X),
         largest=largest_entry(X),
         weights=weights,

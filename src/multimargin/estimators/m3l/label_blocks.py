@@ -30,7 +30,7 @@ from multimargin.estimators.m3l.linear_problem import linear_problem
 from multimargin.estimators.monitor import Monitor
 from multimargin.estimators.native_scores import dense_weights
 
-__all__ = ["Found", "Pruning", "bounds_in_blocks", "check_room", "labels_of", "solve_in_blocks"]
+__all__ = ["Found", "Pruning", "bounds_in_blocks", "bytes_per_label", "check_room", "labels_of", "solve_in_blocks"]
 
 LANES = 8
 """Labels of a SIMD register in single precision; a multiple of those in double."""
@@ -234,15 +234,18 @@ def _whole_lanes(labels: int) -> int:
 
 
 def _bytes_per_label(task: M3LTask) -> float:
+    of_cells = task.problem.costs.cells is not None or task.margins.cells is not None
+    return bytes_per_label(*task.problem.X.shape, single=task.problem.dtype == np.float32, of_cells=of_cells)
+
+
+def bytes_per_label(n_rows: int, n_features: int, *, single: bool, of_cells: bool) -> float:
     """Memory to train a label: state, its centre, weights and dual variables; in double, should it need that."""
-    n, columns = task.problem.X.shape[0], task.problem.X.shape[1] + 1
-    single = task.problem.dtype == np.float32
     row = 8 + (4 if single else 0) + 0.5
-    if _core.newton_may_serve(n, columns - 1):
+    if _core.newton_may_serve(n_rows, n_features):
         row += NEWTON_NUMBERS_A_CELL * 8
-    if task.problem.costs.cells is not None or task.margins.cells is not None:
+    if of_cells:
         row += 24
-    return float(24 * columns + row * n)
+    return float(24 * (n_features + 1) + row * n_rows)
 
 
 def _bytes_at_rest(task: M3LTask) -> float:

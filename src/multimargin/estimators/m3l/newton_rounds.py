@@ -42,6 +42,7 @@ __all__ = [
     "NewtonOrder",
     "NewtonRounds",
     "NewtonTotals",
+    "newton_bytes",
     "newton_part",
     "newton_pays",
 ]
@@ -62,15 +63,19 @@ Array = NDArray[np.float64]
 
 def newton_pays(plan: Plan, facts: Sequence[BlockFacts], n_parts: int) -> bool:
     """Whether the problem is one for Newton rounds: no prior, few features, dense rows, and many of them."""
-    entries, cells = (sum(of) for of in zip(*((f.n_entries, f.n_rows * f.n_features) for f in facts), strict=True))
-    of_part = _packed(plan.n_features + 1) * plan.labels.n_labels * plan.dtype.itemsize
+    of_part = newton_bytes(plan)
     return (
         plan.prior is None
         and plan.n_features <= min(MOST_FEATURES, plan.n_rows / ROWS_PER_FEATURE)
-        and entries > DENSE * cells
+        and sum(one.n_entries for one in facts) > DENSE * plan.n_rows * plan.n_features
         and of_part <= MOST_BYTES_OF_A_PART
         and n_parts * of_part <= MOST_BYTES_OF_ALL
     )
+
+
+def newton_bytes(plan: Plan) -> int:
+    """Bytes of the systems of all labels, as a part sends them."""
+    return int(_packed(plan.n_features + 1) * plan.labels.n_labels * plan.dtype.itemsize)
 
 
 def _packed(n: int) -> int:
@@ -234,7 +239,7 @@ class NewtonRounds:
         tol = self.limits.tol
         while True:
             value = self._ask("value")
-            status = self._ended()
+            status = self._ended(3)
             if value is not None:
                 self._assess(value)
                 status = status or self._stalled()
@@ -329,6 +334,8 @@ class NewtonRounds:
         system = self._ask("system", marked=marked)
         if system is None:
             return self._recover()
+        if self._ended() is not None:
+            return None
         direction = np.zeros_like(self.U)
         residual = system.V - self.U
         for k, H in zip(np.flatnonzero(marked), system.H, strict=True):
@@ -354,10 +361,11 @@ class NewtonRounds:
         """Whether rounding keeps the gap from falling."""
         return Status.imprecise if self.plan.dtype == np.float32 and self.idle > MOST_IDLE else None
 
-    def _ended(self) -> Status | None:
+    def _ended(self, ahead: int = 1) -> Status | None:
+        """Whether a limit is reached, or would be passed by so many more rounds."""
         if self.monitor.time_left(self.limits.time_limit) <= 0:
             return Status.time_limit
-        return Status.max_iter if self.rounds >= self.limits.max_iter else None
+        return Status.max_iter if self.rounds + ahead > self.limits.max_iter else None
 
     def _tell(self, bounds: Bounds | None) -> bool:
         """Report the iteration; True asks to stop."""

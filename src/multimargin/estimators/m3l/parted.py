@@ -19,7 +19,7 @@ from multimargin.estimators.m3l.linear import LinearM3L
 from multimargin.estimators.m3l.newton_rounds import NewtonFleet, NewtonRounds, newton_pays
 from multimargin.estimators.m3l.plans import Plan, make_plan
 from multimargin.estimators.m3l.rounds import LOCAL_PASSES_OF_DENSE_ROWS, Fleet, HeldBackRounds, Limits, RoundsResult
-from multimargin.estimators.monitor import Monitor
+from multimargin.estimators.monitor import ForecastMonitor, Monitor
 from multimargin.weights import CellCosts
 
 __all__ = ["local_passes", "open_rounds", "train_on_parts", "warn_unless_alike"]
@@ -28,7 +28,13 @@ __all__ = ["local_passes", "open_rounds", "train_on_parts", "warn_unless_alike"]
 LEAST_EXPECTED, UNLIKELY = 5, 1e-6
 
 
-def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None, newton: bool | None = None) -> None:
+def train_on_parts(
+    model: LinearM3L,
+    fleet: Fleet,
+    passes: int | None = None,
+    newton: bool | None = None,
+    monitor: ForecastMonitor | None = None,
+) -> None:
     """Fit an estimator on the rows of a fleet, which is closed at the end, whatever happens.
 
     Parameters
@@ -40,9 +46,13 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None, ne
         Passes of a part over its rows in a round; by default :func:`local_passes`.
     newton : bool, optional
         Whether to train in Newton rounds; by default where they pay and ``passes`` are not given.
+    monitor : ForecastMonitor, optional
+        Since when time counts, and who is told; by default since now.
     """
     try:
         model._validate_params()
+        monitor = monitor or ForecastMonitor(model.callback, int(model.verbose), type(model).__name__, tol=model.tol)
+        monitor.unit = "round" if fleet.at_once else "pass"
         if model.warm_start:
             msg = "warm_start=True needs the dual variables of the last fit, which parts do not keep. Set it to False."
             raise InputError(msg)
@@ -54,13 +64,12 @@ def train_on_parts(model: LinearM3L, fleet: Fleet, passes: int | None = None, ne
         if plan.constant.any():
             warn_constant(plan.labels, plan.constant)
         warn_unless_alike(facts, plan)
-        monitor = Monitor(model.callback, int(model.verbose), type(model).__name__)
         limits = Limits(
             tol=float(model.tol),
             max_iter=int(model.max_iter),
             time_limit=model.time_limit,
             seed=int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max)),
-            passes=passes or local_passes(facts),
+            passes=passes or local_passes(plan, facts, len(facts)),
         )
         if newton is None:
             newton = passes is None and isinstance(fleet, NewtonFleet) and newton_pays(plan, facts, len(facts))
@@ -107,11 +116,14 @@ def warn_unless_alike(facts: Sequence[BlockFacts], plan: Plan) -> None:
         )
 
 
-def local_passes(facts: Sequence[BlockFacts]) -> int:
-    """Return the passes of a part in a round: several pay where rows are dense and many beside the features."""
-    entries, cells = (sum(of) for of in zip(*((f.n_entries, f.n_rows * f.n_features) for f in facts), strict=True))
-    few = facts[0].n_features <= max(f.n_rows for f in facts) / 4
-    return LOCAL_PASSES_OF_DENSE_ROWS if few and entries > 0.5 * cells else 1
+def local_passes(plan: Plan, facts: Sequence[BlockFacts], n_parts: int) -> int:
+    """Return the passes of a part in a round: several pay where rows are dense and many beside the features.
+
+    How rows are cut into blocks must not matter, only how many parts are made of them.
+    """
+    few = plan.n_features <= plan.n_rows / n_parts / 4
+    dense = sum(one.n_entries for one in facts) > 0.5 * plan.n_rows * plan.n_features
+    return LOCAL_PASSES_OF_DENSE_ROWS if few and dense else 1
 
 
 def _write(model: LinearM3L, plan: Plan, found: RoundsResult, monitor: Monitor) -> None:

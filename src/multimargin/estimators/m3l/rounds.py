@@ -510,4 +510,5 @@ class HeldBackRounds:
             primal, dual = float(self.best_primal.sum()), self.dual
         else:
             primal = dual = None  # type: ignore[assignment]
+            self.monitor.estimate = self.optimism * self.gap / self.primal if self.primal > 0 else None
         return self.monitor(self.rounds, self.monitor.elapsed, primal, dual)
