@@ -357,8 +357,11 @@ def test_all_workers_gone(folder, monkeypatch):
 
 
 def test_client_that_is_closed(folder):
-    with local_cluster(1, processes=False) as cluster, distributed.Client(cluster) as client:
-        model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10, callback=lambda _: client.close())
+    with local_cluster(1, processes=False) as cluster:
+        client = distributed.Client(cluster, set_as_default=False)
+        model = DaskLinearM3L(
+            **PARAMETERS, layout=(2, 1), local_passes=10, client=client, callback=lambda _: client.close()
+        )
         with pytest.raises(FitError, match="the client is closed"):
             model.fit(PartFiles(folder))
 
