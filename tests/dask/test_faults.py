@@ -148,15 +148,13 @@ def test_worker_killed_while_it_trains_a_block_of_labels(client, folder):
     assert model.certificate_.converged
 
 
-@pytest.mark.parametrize("part", [0, 1])  # changes are added up on the worker of the first one
-def test_straggler_does_not_hold_up_the_others(client, folder, part, monkeypatch):
-    monkeypatch.setattr(_crew, "LOOK", 3.0)  # workers of a busy machine are slow, too
+def test_straggler_does_not_hold_up_the_others(client, folder):
     stopped, seen, timers = [], [], []
 
     def stop(progress):
         seen.append(progress.pass_)
         if len(seen) == 3:
-            stopped.append(home_of(client, part)[1])
+            stopped.append(home_of(client, 1)[1])
             os.kill(stopped[0], signal.SIGSTOP)
             timers.append(Timer(120, os.kill, (stopped[0], signal.SIGCONT)))
             timers[0].start()
@@ -357,8 +355,11 @@ def test_all_workers_gone(folder, monkeypatch):
 
 
 def test_client_that_is_closed(folder):
-    with local_cluster(1, processes=False) as cluster, distributed.Client(cluster) as client:
-        model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10, callback=lambda _: client.close())
+    with local_cluster(1, processes=False) as cluster:
+        client = distributed.Client(cluster, set_as_default=False)
+        model = DaskLinearM3L(
+            **PARAMETERS, layout=(2, 1), local_passes=10, client=client, callback=lambda _: client.close()
+        )
         with pytest.raises(FitError, match="the client is closed"):
             model.fit(PartFiles(folder))
 

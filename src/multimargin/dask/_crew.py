@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any, Self
 
-from distributed import Client, Future, KilledWorker, wait
+from distributed import Client, Future, KilledWorker
+from distributed.client import _wait
 from distributed.comm import CommClosedError
 from tornado.ioloop import PeriodicCallback
 
@@ -517,8 +518,9 @@ def worker_infos(client: Client) -> dict[str, Any]:
 def first_done(futures: Iterable[Future], *, all_of_them: bool = False) -> set[Future]:
     """Wait a moment for one future, or all; return those that have ended, however."""
     futures = list(futures)
+    client = futures[0].client  # not distributed.wait, which takes the default client
     with suppress(*GONE):  # whatever it is, the state of the futures tells
-        wait(futures, timeout=POLL, return_when="ALL_COMPLETED" if all_of_them else "FIRST_COMPLETED")
+        client.sync(_wait, futures, timeout=POLL, return_when="ALL_COMPLETED" if all_of_them else "FIRST_COMPLETED")
     return {future for future in futures if future.status != "pending"}
 
 
