@@ -263,7 +263,7 @@ def test_worker_out_of_memory_gets_the_bytes_needed(client, folder, monkeypatch,
             model.fit(PartFiles(folder))
         return
     X, Y = (da.from_array(array, chunks=(150, -1)) for array in small_problem(n_labels=5))
-    message = r"A worker ran out of memory while computing block 0, of 14400 bytes; .* a worker has \d+ bytes"
+    message = r"A worker ran out of memory while computing block \d, of 14400 bytes; .* a worker has \d+ bytes"
     with pytest.raises(FitError, match=message):
         model.fit(X.map_blocks(raise_memory_error, meta=np.empty((0, 12))), Y)
 
