@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "core/base/chunks.hpp"
-#include "core/base/parallel.hpp"
+#include "core/base/crew.hpp"
 #include "core/base/rng.hpp"
 #include "core/submodular/certifier.hpp"
 #include "core/submodular/coordinates.hpp"
