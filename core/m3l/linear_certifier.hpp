@@ -180,18 +180,18 @@ class LinearBlock {
 template <RowMatrix X, class W, class Beta>
 std::vector<LinearSums> label_sums(const X& x, const MarginLabels& cells, double bias, const W* weights,
                                    const Beta& beta, double* V, int threads, Control& control) {
-    const Index share = (cells.labels + threads - 1) / threads;  // no thread idle
-    const Index whole = (share + lanes<double> - 1) / lanes<double> * lanes<double>;
     constexpr Index panel_bytes = Index{1} << 22;  // what is visited at random should stay near the processor
-    const Index near = panel_bytes / ((x.cols() + 1) * Index{sizeof(double)}) / lanes<double> * lanes<double>;
-    const Index width = std::min(whole, std::clamp<Index>(near, 2 * lanes<double>, LinearBlock<X>::most_labels));
-    const int blocks = static_cast<int>((cells.labels + width - 1) / width);
+    const Index near = panel_bytes / ((x.cols() + 1) * Index{sizeof(Chunk<double>)});
+    const int most = static_cast<int>(std::clamp<Index>(near, 2, LinearBlock<X>::most_chunks));
+    const int chunks = chunks_for(cells.labels, lanes<double>), enough = (chunks + most - 1) / most;
+    const int blocks = std::min(chunks, (enough + threads - 1) / threads * threads);  // no thread waits for another
+    const auto begin = [&](int b) { return (b * (chunks / blocks) + std::min(b, chunks % blocks)) * lanes<double>; };
     std::vector<LinearSums> of_label(static_cast<std::size_t>(cells.labels));
     std::atomic<int> next{0};
     parallel_for(std::min(threads, blocks), threads, control, [&](int, bool on_caller) {
-        LinearBlock<X> block(x, cells, bias, width);
+        LinearBlock<X> block(x, cells, bias, begin(1));
         for (int b = next++; b < blocks; b = next++) {
-            const Index first = b * width, count = std::min(width, cells.labels - first);
+            const Index first = begin(b), count = std::min<Index>(begin(b + 1), cells.labels) - first;
             block.open_block(weights, first, count);
             block.add_rows(beta, control, on_caller);
             for (Index l = 0; l < count; ++l) of_label[static_cast<std::size_t>(first + l)] = block.of_label(l);

@@ -163,22 +163,30 @@ MULTIMARGIN_INLINE void scatter_quad_chunks(const T* const* x, Index n, Chunk<T>
     }
 }
 
+// Calls kernel.template operator()<M>(first) for groups of three chunks, and of two where one would be left over: a
+// single chunk keeps the processor half busy.
+template <class Kernel>
+MULTIMARGIN_INLINE void in_quad_groups(int count, Kernel&& kernel) {
+    int m = 0;
+    for (; count - m > 4 || count - m == 3; m += 3) kernel.template operator()<3>(m);
+    for (; count - m >= 2; m += 2) kernel.template operator()<2>(m);
+    if (count > m) kernel.template operator()<1>(m);
+}
+
 template <class T>
 struct QuadKernels {
     // out[r][m] += sum_j x[r][j] V[j][at[m]], m < count; rows of out and step are `width` chunks apart.
     MULTIMARGIN_SIMD static void gather(const T* const* x, Index n, const Chunk<T>* V, Index stride, const int* at,
                                         int count, Index width, Chunk<T>* out) {
-        int m = 0;
-        for (; m + 3 <= count; m += 3) gather_quad_chunks<3, T>(x, n, V, stride, at + m, width, out + m);
-        if (count - m == 2) gather_quad_chunks<2, T>(x, n, V, stride, at + m, width, out + m);
-        if (count - m == 1) gather_quad_chunks<1, T>(x, n, V, stride, at + m, width, out + m);
+        in_quad_groups(count, [&]<int M>(int m) __attribute__((always_inline)) {
+            gather_quad_chunks<M, T>(x, n, V, stride, at + m, width, out + m);
+        });
     }
     MULTIMARGIN_SIMD static void scatter(const T* const* x, Index n, Chunk<T>* V, Index stride, const int* at,
                                          int count, Index width, const Chunk<T>* step) {
-        int m = 0;
-        for (; m + 3 <= count; m += 3) scatter_quad_chunks<3, T>(x, n, V, stride, at + m, width, step + m);
-        if (count - m == 2) scatter_quad_chunks<2, T>(x, n, V, stride, at + m, width, step + m);
-        if (count - m == 1) scatter_quad_chunks<1, T>(x, n, V, stride, at + m, width, step + m);
+        in_quad_groups(count, [&]<int M>(int m) __attribute__((always_inline)) {
+            scatter_quad_chunks<M, T>(x, n, V, stride, at + m, width, step + m);
+        });
     }
     // gram[a][b] = x_a . x_b for b < a.
     MULTIMARGIN_SIMD static void gram(const T* const* x, Index n, T (*gram)[quad]) {
