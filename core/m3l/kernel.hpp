@@ -13,10 +13,11 @@
 // optimised for it (a one-dimensional convex problem), and F + w_l is the model that is returned and certified.
 // A label whose own gap is below tol of its own objective rests.
 //
-// Stopping: P - D <= tol P; in single precision, where rounding may show or the tolerance is below 3e-4, with both
-// computed once more in double precision (kernel_rounding.hpp). |S| is 1024, or 2048 where few variables of a block
-// are in use. Cost of a round: |S|^2 to gather, a multiply-add per row and moved variable. Memory: Gram rows within
-// their budget, and three numbers per cell.
+// Stopping: P - D <= tol P. In single precision, where rounding may show or the tolerance is below 3e-4, the scores of
+// some columns are computed once more in double precision; where they are off by more than a tenth of the tolerance, all
+// are, and P and D with them (kernel_rounding.hpp). |S| is 1024, or 2048 where few variables of a block are in use. Cost
+// of a round: |S|^2 to gather, a multiply-add per row and moved variable. Memory: Gram rows within their budget, and three
+// numbers per cell.
 //   kernel_coupled.hpp   other R
 
 #include "core/m3l/kernel_rounding.hpp"
@@ -122,10 +123,21 @@ class KernelEngine {
             total += rounding_.of_label(beta_.row(l), beta_.row(l), costs_.row(l), gram_.rows());
         return total;
     }
+    double drift(Control& control) {
+        constexpr Index width = 32;
+        const auto beta = exact_beta();
+        const auto scores = exact_products(gram_, beta, block_size_, threads_, control, width);
+        double total = 0.0, columns = 0.0;
+        for (Index first = 0; first < gram_.rows(); first += product_columns)
+            for (Index i = first; i < std::min(gram_.rows(), first + width); ++i, ++columns)
+                for (Index l = 0; l < labels(); ++l)
+                    total += std::abs(static_cast<double>(costs_.row(l)[i]) *
+                                      (scores.row(l)[i] - static_cast<double>(scores_.row(l)[i])));
+        return total / columns * static_cast<double>(gram_.rows());
+    }
     // Leaves the exact scores, rounded once, in place of those that have gathered the rounding of all rounds.
     fit::Bounds evaluate_exactly(double, Control& control) {
-        LabelMajorTable<double> beta(labels(), gram_.rows());
-        for (Index l = 0; l < labels(); ++l) std::copy_n(beta_.row(l), gram_.rows(), beta.row(l));
+        const auto beta = exact_beta();
         const auto scores = exact_products(gram_, beta, block_size_, threads_, control);
         const double bias = static_cast<double>(bias_);
         fit::Bounds total{0.0, 0.0};
@@ -158,6 +170,11 @@ class KernelEngine {
 
   private:
     Index labels() const { return costs_.labels(); }
+    LabelMajorTable<double> exact_beta() const {
+        LabelMajorTable<double> beta(labels(), gram_.rows());
+        for (Index l = 0; l < labels(); ++l) std::copy_n(beta_.row(l), gram_.rows(), beta.row(l));
+        return beta;
+    }
     LabelCellsRow<T> cells(Index l) const { return {scores_.chunk_row(l), costs_.chunk_row(l), targets_.of(l)}; }
 
     template <class Task>
@@ -256,8 +273,8 @@ class KernelEngine {
     LabelMajorTable<T> beta_, scores_;   // beta, F
     std::vector<double> sums_, shifts_;  // t, w
     std::vector<double> worst_;          // largest violation at the last evaluation
-    std::vector<double> used_;           // variables of the last round that are not 0
     std::vector<fit::Bounds> values_;
+    std::vector<double> used_;           // variables of the last round that are not 0
     std::vector<std::uint8_t> done_;
     MoveLists<T> moves_;
     SquareBlock<T> block_;
@@ -270,6 +287,8 @@ class KernelEngine {
 //   void round(rows, rng, control)                one round over these rows
 //   Bounds evaluate(row_scores, control)          P and D; how much each row violates optimality
 //   double gram_rounding(control)                 about what the rounding of the Gram matrix does to P
+//   double drift(control)                         if it can be told without: about what the rounding of all rounds does
+//                                                 to P
 //   Bounds evaluate_exactly(tol, control)         P of the model to return and the best D, in double precision, which
 //                                                 are believed where rounding may show in the others
 //   void aim_at(tol)                              go on to a smaller gap
@@ -329,6 +348,14 @@ class KernelRounds {
         hopeless_ = rounding > tolerated_rounding * tol;
         converged_ = !hopeless_;
         if (hopeless_ || (tol >= loose_tol && rounding <= negligible_rounding * tol)) return;
+        if constexpr (requires { engine_.drift(control); }) {
+            const double drift = engine_.drift(control) / last_.primal;
+            if (drift <= tolerated_rounding * tol) {
+                converged_ = last_.gap() / last_.primal + drift <= tol;
+                if (!converged_) engine_.aim_at(goal_ = std::min(goal_, tol - 1.5 * drift));
+                return;
+            }
+        }
         const double seen = last_.gap() / last_.primal;
         last_ = engine_.evaluate_exactly(tol, control);
         converged_ = last_.gap() <= tol * last_.primal;

@@ -9,58 +9,60 @@
 
 namespace multimargin::m3l {
 
-// out[k][c] += sum_a coefficients[k][a] * rows[a][c] for the columns first <= c < last; zeros cost little.
+// out[k][c] += sum over k's moves of by * rows[at][c] for the columns first <= c < last.
 template <class T>
 MULTIMARGIN_SIMD __attribute__((noinline)) void add_exact_products(std::span<const T* const> rows,
-                                                                   const double* coefficients, Index stride,
+                                                                   const MoveLists<double>& moves,
                                                                    LabelMajorTable<double>& out, Index first,
                                                                    Index last) {
-    constexpr Index strip = 64;
+    constexpr int width = 8;
+    constexpr Index strip = width * lanes<double>;
     for (Index c = first; c < last; c += strip)
         for (Index k = 0; k < out.labels(); ++k) {
-            double sum[strip] = {};
-            for (std::size_t a = 0; a < rows.size(); ++a) {
-                const double d = coefficients[k * stride + static_cast<Index>(a)];
-                if (d == 0) continue;
-                const T* row = rows[a] + c;
-                for (Index e = 0; e < strip; ++e) sum[e] += d * static_cast<double>(row[e]);
+            Chunk<double> sum[width] = {};
+            for (const Move<double>& move : moves[static_cast<std::size_t>(k)]) {
+                const T* row = rows[static_cast<std::size_t>(move.at)] + c;
+                for (int e = 0; e < width; ++e) sum[e] += move.by * load_chunk(row + e * lanes<double>);
             }
-            double* to = out.row(k) + c;
-            for (Index e = 0; e < strip; ++e) to[e] += sum[e];
+            Chunk<double>* to = reinterpret_cast<Chunk<double>*>(out.row(k) + c);
+            for (int e = 0; e < width; ++e) to[e] += sum[e];
         }
 }
 
-// weights K, a row per label or latent dimension.
+// weights K, a row per label or latent dimension; of every product_columns columns the first `width`.
 template <class T>
 LabelMajorTable<double> exact_products(GramRows<T>& gram, const LabelMajorTable<double>& weights, Index block,
-                                       int threads, Control& control) {
+                                       int threads, Control& control, Index width = product_columns) {
     LabelMajorTable<double> out(weights.labels(), gram.rows());
-    std::vector<std::int32_t> used;
-    for (Index i = 0; i < gram.rows(); ++i)
-        for (Index k = 0; k < weights.labels(); ++k)
-            if (weights.row(k)[i] != 0) {
-                used.push_back(static_cast<std::int32_t>(i));
-                break;
-            }
     const Index most = std::min(block, product_rows);
-    std::vector<double> coefficients(static_cast<std::size_t>(weights.labels() * most));
+    MoveLists<double> moves(static_cast<std::size_t>(weights.labels()));
+    std::vector<std::int32_t> numbers;
     std::vector<const T*> rows;
-    for (std::size_t first = 0; first < used.size(); first += static_cast<std::size_t>(most)) {
-        const auto numbers = std::span<const std::int32_t>(used).subspan(
-            first, std::min<std::size_t>(static_cast<std::size_t>(most), used.size() - first));
+    const auto add = [&] {
         gram.request(numbers);
         rows.clear();
         for (auto i : numbers) rows.push_back(gram.row(i));
-        for (Index k = 0; k < weights.labels(); ++k)
-            for (std::size_t a = 0; a < numbers.size(); ++a)
-                coefficients[static_cast<std::size_t>(k * most) + a] = weights.row(k)[numbers[a]];
         const int tasks = static_cast<int>((out.stride() + product_columns - 1) / product_columns);
         parallel_for(tasks, threads, control, [&](int task, bool on_caller) {
             if (control.leave_unfinished(on_caller)) return;
-            const Index from = task * product_columns, to = std::min(out.stride(), from + product_columns);
-            add_exact_products<T>(rows, coefficients.data(), most, out, from, to);
+            const Index from = task * product_columns, to = std::min(out.stride(), from + width);
+            add_exact_products<T>(rows, moves, out, from, to);
         });
+        numbers.clear();
+        for (auto& of_label : moves) of_label.clear();
+    };
+    for (Index i = 0; i < gram.rows(); ++i) {
+        const auto at = static_cast<std::int32_t>(numbers.size());
+        bool used = false;
+        for (Index k = 0; k < weights.labels(); ++k) {
+            if (weights.row(k)[i] == 0) continue;
+            moves[static_cast<std::size_t>(k)].push_back({at, weights.row(k)[i]});
+            used = true;
+        }
+        if (used) numbers.push_back(static_cast<std::int32_t>(i));
+        if (static_cast<Index>(numbers.size()) == most) add();
     }
+    if (!numbers.empty()) add();
     return out;
 }
 
