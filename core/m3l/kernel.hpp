@@ -14,8 +14,8 @@
 // A label whose own gap is below tol of its own objective rests.
 //
 // Stopping: P - D <= tol P. In single precision, where rounding may show or the tolerance is below 3e-4, the scores of
-// some columns are computed once more in double precision; where they are off by more than a tenth of the tolerance, all
-// are, and P and D with them (kernel_rounding.hpp). |S| is 1024, or 2048 where few variables of a block are in use. Cost
+// some rows are computed once more in double precision; where the gap may thus be off by more than a tenth of the
+// tolerance, those of all rows, and P and D with them (kernel_rounding.hpp). |S| is 1024, or 2048 where few variables of a block are in use. Cost
 // of a round: |S|^2 to gather, a multiply-add per row and moved variable. Memory: Gram rows within their budget, and three
 // numbers per cell.
 //   kernel_coupled.hpp   other R
@@ -127,13 +127,16 @@ class KernelEngine {
         constexpr Index width = 32;
         const auto beta = exact_beta();
         const auto scores = exact_products(gram_, beta, block_size_, threads_, control, width);
-        double total = 0.0, columns = 0.0;
+        double columns = 0.0, total = 0.0, squares = 0.0;  // of what a column adds to the gap
         for (Index first = 0; first < gram_.rows(); first += product_columns)
-            for (Index i = first; i < std::min(gram_.rows(), first + width); ++i, ++columns)
-                for (Index l = 0; l < labels(); ++l)
-                    total += std::abs(static_cast<double>(costs_.row(l)[i]) *
-                                      (scores.row(l)[i] - static_cast<double>(scores_.row(l)[i])));
-        return total / columns * static_cast<double>(gram_.rows());
+            for (Index i = first; i < std::min(gram_.rows(), first + width); ++i) {
+                const double hidden = gap_at(i, beta, scores) - gap_at(i, beta, scores_);
+                ++columns;
+                total += hidden;
+                squares += hidden * hidden;
+            }
+        const double mean = total / columns, error = std::sqrt(std::max(0.0, squares / columns - mean * mean) / columns);
+        return (std::abs(mean) + 3 * error) * static_cast<double>(gram_.rows());
     }
     // Leaves the exact scores, rounded once, in place of those that have gathered the rounding of all rounds.
     fit::Bounds evaluate_exactly(double, Control& control) {
@@ -170,6 +173,17 @@ class KernelEngine {
 
   private:
     Index labels() const { return costs_.labels(); }
+    // What these scores of one row contribute to the gap.
+    template <class S>
+    double gap_at(Index i, const LabelMajorTable<double>& beta, const S& scores) const {
+        ExactSums sums;
+        for (Index l = 0; l < labels(); ++l) {
+            const T cost = costs_.row(l)[i];
+            add_cell(sums, beta.row(l)[i], static_cast<double>(cost), static_cast<double>(targets_.of(l).at(i, cost)),
+                     static_cast<double>(scores.row(l)[i]), static_cast<double>(static_cast<T>(shifts_[l])));
+        }
+        return sums.cross + sums.hinge;
+    }
     LabelMajorTable<double> exact_beta() const {
         LabelMajorTable<double> beta(labels(), gram_.rows());
         for (Index l = 0; l < labels(); ++l) std::copy_n(beta_.row(l), gram_.rows(), beta.row(l));
@@ -287,8 +301,8 @@ class KernelEngine {
 //   void round(rows, rng, control)                one round over these rows
 //   Bounds evaluate(row_scores, control)          P and D; how much each row violates optimality
 //   double gram_rounding(control)                 about what the rounding of the Gram matrix does to P
-//   double drift(control)                         if it can be told without: about what the rounding of all rounds does
-//                                                 to P
+//   double drift(control)                         where a sample of the rows can tell: what the rounding of all rounds
+//                                                 does to the gap, at most, about
 //   Bounds evaluate_exactly(tol, control)         P of the model to return and the best D, in double precision, which
 //                                                 are believed where rounding may show in the others
 //   void aim_at(tol)                              go on to a smaller gap
