@@ -135,7 +135,8 @@ class KernelEngine {
                 total += hidden;
                 squares += hidden * hidden;
             }
-        const double mean = total / columns, error = std::sqrt(std::max(0.0, squares / columns - mean * mean) / columns);
+        const double mean = total / columns,
+                     error = std::sqrt(std::max(0.0, squares / columns - mean * mean) / columns);
         return (std::abs(mean) + 3 * error) * static_cast<double>(gram_.rows());
     }
     // Leaves the exact scores, rounded once, in place of those that have gathered the rounding of all rounds.
@@ -288,7 +289,7 @@ class KernelEngine {
     std::vector<double> sums_, shifts_;  // t, w
     std::vector<double> worst_;          // largest violation at the last evaluation
     std::vector<fit::Bounds> values_;
-    std::vector<double> used_;           // variables of the last round that are not 0
+    std::vector<double> used_;  // variables of the last round that are not 0
     std::vector<std::uint8_t> done_;
     MoveLists<T> moves_;
     SquareBlock<T> block_;

@@ -321,7 +321,7 @@ MULTIMARGIN_SIMD __attribute__((noinline)) void add_dense_products(std::span<con
 }
 
 inline constexpr Index product_columns = 512;  // of a task
-inline constexpr Index product_rows = 256;  // a strip of so many rows stays in the second-level cache for all labels
+inline constexpr Index product_rows = 256;     // a strip of so many rows stays in the second-level cache for all labels
 
 // The same for all columns; coefficients: a row per k, `stride` apart, a column per position.
 template <class T>

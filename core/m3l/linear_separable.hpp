@@ -7,6 +7,7 @@
 // Shrinking as in Hsieh et al. (ICML 2008): a chunk rests when every label in it is at a bound with a gradient beyond
 // half of the worst projected gradient of the previous pass.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -121,9 +122,11 @@ class SeparableBlock {
             for (Index l = 0; l < own_labels(); ++l)
                 reinterpret_cast<T*>(state_.data() + j * chunks_)[l] = weights[(first_label() + l) * columns + j];
     }
+    Index first_label() const { return static_cast<Index>(first_) * lanes<T>; }
+    Index end_label() const { return first_label() + own_labels(); }
     // Of those labels from `first` on that are its own; `out` belongs to `first`.
     void read_beta(Index i, Index first, Index count, double* out) const {
-        const Index begin = std::max(first, first_label()), end = std::min(first + count, first_label() + own_labels());
+        const Index begin = std::max(first, first_label()), end = std::min(first + count, end_label());
         const Chunk<T>* beta = beta_.data() + i * chunks_;
         for (Index l = begin; l < end; ++l) out[l - first] = static_cast<double>(lane(beta, l - first_label()));
     }
@@ -341,7 +344,6 @@ class SeparableBlock {
     }
 
     static T lane(const Chunk<T>* chunks, Index l) { return reinterpret_cast<const T*>(chunks)[l]; }
-    Index first_label() const { return static_cast<Index>(first_) * lanes<T>; }
     Index own_labels() const {
         return std::min<Index>(static_cast<Index>(chunks_) * lanes<T>, labels_.labels() - first_label());
     }
@@ -503,7 +505,10 @@ class SeparableEngine {
     }
     // Dual variables of the labels first..first + count of row i.
     void read_beta(Index i, Index first, Index count, double* out) const {
-        for (const auto& block : blocks_) block.read_beta(i, first, count, out);
+        auto block = std::partition_point(blocks_.begin(), blocks_.end(),
+                                          [first](const auto& b) { return b.end_label() <= first; });
+        for (; block != blocks_.end() && block->first_label() < first + count; ++block)
+            block->read_beta(i, first, count, out);
     }
 
   private:
