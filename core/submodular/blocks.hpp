@@ -9,9 +9,13 @@
 // A pass is one call of the oracle for every row, in small batches: the rows of a batch are scored at the same weights,
 // on any number of threads, and then visited one after the other. Passes without the oracle follow, until they have
 // used up most of what it found: their planes are those at hand, and where that is much better, the best of them with
-// single labels flipped (label_flips.hpp). A row of many labels needs many planes, and a pass of the oracle brings one. Now and then the certifier sums Theta, v and D from the planes and
-// calls the oracle for all rows: these are the bounds, Theta and v are what training goes on with, and the labellings
-// found are the next pass's. Nothing depends on the number of threads.
+// single labels flipped (label_flips.hpp). A row of many labels needs many planes, and a pass of the oracle brings one.
+// With many labels these passes, too, look at the rows of a batch side by side, and what the visits change is added to
+// the scores already read (row_batch.hpp).
+//
+// Now and then the certifier sums Theta, v and D from the planes and calls the oracle for all rows: these are the bounds,
+// Theta and v are what training goes on with, and the labellings found are the next pass's. Nothing depends on the
+// number of threads.
 //
 // Unless C |x|^2 is small, passes are held back (coordinates.hpp): Theta, v, x and k are then those of other
 // coordinates, and Theta and v have a constant part.
@@ -32,6 +36,7 @@
 #include "core/submodular/certifier.hpp"
 #include "core/submodular/coordinates.hpp"
 #include "core/submodular/label_flips.hpp"
+#include "core/submodular/row_batch.hpp"
 
 namespace multimargin::submodular {
 
@@ -94,8 +99,8 @@ class SubmodularBlocks {
           seen_(scale_),
           scores_(first_pair_ / lanes<double> + chunks_for(static_cast<Index>(v_.size()) + 1, lanes<double>)),
           change_(first_pair_ / lanes<double>),
-          flips_(problem.labels, problem.pairs),
-          near_(static_cast<std::size_t>(problem.labels)) {
+          together_(problem.labels >= many_labels),
+          batch_(problem.x.cols(), change_.size(), most_batch, limits.threads) {
         std::iota(order_.begin(), order_.end(), 0);
         take_coordinates();
         for (int l = 0; l < p_.labels; ++l) pairs_of_.emplace_back();
@@ -110,6 +115,7 @@ class SubmodularBlocks {
         for (int t = 0; t < limits.threads; ++t) {
             oracles_.emplace_back(p_.labels, p_.pairs, p_.loss, p_.weights, p_.node_limit);
             spare_.emplace_back(scores_.size());
+            flips_.emplace_back(p_.labels, p_.pairs);
         }
     }
 
@@ -152,11 +158,11 @@ class SubmodularBlocks {
         recentre_ = coordinates_.held_back();
         const double enough = recentre_ ? 0.0 : limits_.tol * scale_;
         seen_ = oracle_pass(order_, 0.05 * std::max(enough, seen_) / p_.total_cost(), control);
-        cached_passes(order_, std::max(cached_goal * seen_, 0.25 * enough), rng_, control);
+        cached_passes(order_, std::max(cached_goal() * seen_, 0.25 * enough), rng_, control);
         held_ = held_back_gap();
     }
     bool pays(const fit::Moment& now) const {
-        return now.pass == next_evaluation_ || optimism_ * seen_ + held_ <= 1.5 * limits_.tol * scale_;
+        return now.pass == next_evaluation_ || optimism_ * seen_ + held_ <= 1.1 * limits_.tol * scale_;
     }
     fit::Bounds evaluate(const fit::Moment& now, Control& control) {
         if (now.pass >= next_evaluation_) next_evaluation_ = 3 * now.pass;
@@ -196,13 +202,16 @@ class SubmodularBlocks {
 
   private:
     static constexpr std::size_t least_batch = 8, most_batch = 64;  // rows whose oracles see the same weights
-    static constexpr int most_cached_passes = 20;                   // after each pass of the oracle
-    static constexpr int most_steps = 30;                           // in a visit
+    static constexpr int many_labels = 128;         // the scores of a row cost more than its products with a batch
+    static constexpr int most_cached_passes = 20;   // after each pass of the oracle
+    static constexpr int most_steps = 30;           // in a visit
     static constexpr double enough_of_row = 0.1;    // steps end at this part of the gap of the row's planes
-    static constexpr double cached_goal = 0.5;      // cached passes end at this part of the gap the oracle saw
     static constexpr int passes_between_sums = 16;  // of Theta and v, against rounding
     static constexpr std::size_t most_planes = 50;
     static constexpr int idle_passes = 3;
+
+    // Cached passes end at this part of the gap the oracle saw. With many labels its calls cost more than visits do.
+    double cached_goal() const { return together_ ? 0.35 : 0.5; }
 
     Plane& add_plane(Index n, const std::uint8_t* y) {
         auto& [planes, items] = planes_[n];
@@ -291,7 +300,6 @@ class SubmodularBlocks {
     // The weights are the next centre, and the shares are raised. With the same shares theta moves by (1 - s) times what
     // the centre moves by.
     void recentre(double factor, Control& control) {
-        fresh_ = false;
         if (factor != 1 || ++passes_since_sum_ >= passes_between_sums) {
             each_weight([&](std::size_t k, double root, double weight) { centre_[k] = root * weight; });
             if (factor != 1) {
@@ -318,14 +326,22 @@ class SubmodularBlocks {
     // answers are already there.
     double oracle_pass(std::span<const std::int32_t> order, double tol, Control& control) {
         double seen = 0.0;
-        const auto size = fresh_ ? order.size() : std::clamp(order.size() / 64, least_batch, most_batch);
+        const auto size = std::clamp(order.size() / 64, least_batch, most_batch);
         for (std::size_t first = 0; first < order.size(); first += size) {
             const auto rows = order.subspan(first, std::min(size, order.size() - first));
-            if (!fresh_ && !call_oracles(rows, tol, control)) break;
-            for (Index n : rows) {
+            const auto start = [&](int t) { oracles_[t].set_weights(pair_scores(), p_.oracle); };
+            const auto call = [&](Index n, const ChunkVector<double>& u, int t, bool on_caller) {
+                if (!fresh_) call_oracle(n, oracles_[t], tol, u, control, on_caller);
+            };
+            if ((together_ || !fresh_) && !read(rows, control, start, call)) break;
+            for (std::size_t k = 0; k < rows.size(); ++k) {
                 if (control.leave(true)) break;
-                seen += p_.cost[n] * before_[n];
-                cached_gap_[n] = visit(n, 0.0, false);
+                seen += p_.cost[rows[k]] * before_[rows[k]];
+                if (together_)
+                    batch_.read(k, scores_.chunks());
+                else
+                    weights_->scores(rows[k], scores_.chunks());
+                cached_gap_[rows[k]] = visit(rows[k], k, 0.0, false);
             }
         }
         fresh_ = false;
@@ -335,14 +351,28 @@ class SubmodularBlocks {
     // Visits with the planes at hand, until their part of the gap is at most `goal`.
     void cached_passes(std::span<std::int32_t> order, double goal, Rng& rng, Control& control) {
         const double enough = 0.5 * goal / static_cast<double>(order.size());
-        for (int k = 0; k < most_cached_passes && !control.stopped(); ++k) {
+        const std::size_t size = together_ ? most_batch : 1;
+        const auto look = [&](Index n, const ChunkVector<double>& u, int t, bool) {
+            cached_gap_[n] = look_around(n, u, enough, flips_[t]);
+        };
+        for (int pass = 0; pass < most_cached_passes && !control.stopped(); ++pass) {
             rng.shuffle(order);
+            waiting_.clear();
+            for (auto n : order)
+                if (pass % 4 == 3 || !(cached_gap_[n] < 0.5 * enough)) waiting_.push_back(n);
             double sum = 0.0;
-            for (Index n : order) {
-                if (control.leave(true)) return;
-                if (k % 4 != 3 && cached_gap_[n] < 0.5 * enough) continue;
-                cached_gap_[n] = visit(n, enough, true);
-                sum += cached_gap_[n];
+            for (std::size_t first = 0; first < waiting_.size(); first += size) {
+                const auto rows = std::span(waiting_).subspan(first, std::min(size, waiting_.size() - first));
+                if (!read(rows, control, [](int) {}, look)) return;
+                for (std::size_t k = 0; k < rows.size(); ++k) {
+                    if (control.leave(true)) return;
+                    double& gap = cached_gap_[rows[k]];
+                    if (gap > enough) {
+                        batch_.read(k, scores_.chunks());
+                        gap = visit(rows[k], k, enough, size == 1);
+                    }
+                    sum += gap;
+                }
             }
             if (sum <= goal) return;
         }
@@ -352,12 +382,13 @@ class SubmodularBlocks {
     fit::Bounds bounds(Control& control) {
         const double dual = sum_afresh(control);
         const auto primal = certifier_.primal(model(), true, control, [&](Index n, const RowFinding& found) {
-            keep_better(n, found.y, found.value, found.upper, [&](const Plane& plane) {
+            best_plane(n, [&](const Plane& plane) {
                 double sum = plane.loss;
                 for (int l : planes_[n].labels(plane)) sum += found.scores[l];
                 for (int place : planes_[n].pairs(plane)) sum += pair_scores()[place - first_pair_];
                 return sum;
             });
+            keep_better(n, found.y, found.value, found.upper);
         });
         fresh_ = true;
         claimed_primal_ = primal.claimed;
@@ -365,38 +396,40 @@ class SubmodularBlocks {
         return {primal.value, dual};
     }
 
-    // Calls the oracle for these rows at the present weights, keeps what it finds. False: asked to leave.
-    bool call_oracles(std::span<const std::int32_t> rows, double tol, Control& control) {
+    // Calls begin(thread), then use(n, scores, thread, on_caller) for these rows with their scores and those of the
+    // pairs at the present weights, on any thread. False: asked to leave.
+    template <class Begin, class Use>
+    bool read(std::span<const std::int32_t> rows, Control& control, Begin&& begin, Use&& use) {
         // To wake threads takes longer than to call the oracle for a batch with few labels.
         const bool worth = rows.size() * static_cast<std::size_t>(p_.labels) >= 3000;
         std::atomic<bool> left{false};
         std::atomic<std::size_t> next{0};
+        batch_.begin(coordinates_.bias());
         crew_.run(worth ? crew_.threads() : 1, control, [&](int t, bool on_caller) {
-            RowOracle& oracle = oracles_[t];
             ChunkVector<double>& u = spare_[t];
-            std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
-            oracle.set_weights(pair_scores(), p_.oracle);
+            begin(t);
             std::copy_n(pair_scores(), v_.size(), &u[first_pair_]);
             for (std::size_t k = next++; k < rows.size(); k = next++) {
                 if (control.leave(on_caller)) {
                     left = true;
                     return;
                 }
-                call_oracle(rows[k], oracle, tol, u, y, control, on_caller);
+                weights_->scores(rows[k], u.chunks());
+                if (together_ || rows.size() == 1) batch_.take(*x_, rows, k, u.chunks(), t);
+                use(rows[k], u, t, on_caller);
             }
         });
         return !left;
     }
 
-    void call_oracle(Index n, RowOracle& oracle, double tol, ChunkVector<double>& u, std::vector<std::uint8_t>& y,
-                     Control& control, bool on_caller) {
-        weights_->scores(n, u.chunks());
+    void call_oracle(Index n, RowOracle& oracle, double tol, const ChunkVector<double>& u, Control& control,
+                     bool on_caller) {
         const auto value = [&](const Plane& plane) { return value_of(plane, planes_[n].items.data(), u); };
-        std::fill(y.begin(), y.end(), 0);
+        std::vector<std::uint8_t> y(static_cast<std::size_t>(p_.labels));
         for (int l : planes_[n].labels(best_plane(n, value))) y[l] = 1;
         const RowAnswer answer =
             oracle.solve(&u[0], p_.truth_of(n), p_.oracle, tol, y.data(), control, on_caller, false);
-        keep_better(n, y.data(), answer.lower, answer.upper, value);
+        keep_better(n, y.data(), answer.lower, answer.upper);
     }
 
     template <class Value>
@@ -407,12 +440,19 @@ class SubmodularBlocks {
                                  [](const Plane& a, const Plane& b) { return a.value < b.value; });
     }
 
-    // Keeps a labelling that is better than all planes of its row.
-    template <class Value>
-    void keep_better(Index n, const std::uint8_t* y, double found, double upper, Value&& value) {
-        const double best = best_plane(n, value).value;
-        double mean = 0.0;
-        for (const Plane& plane : planes_[n].planes) mean += plane.weight * plane.value;
+    // By how much the best plane of the row exceeds the mean of its planes, by their values.
+    std::pair<double, double> best_and_mean(Index n) const {
+        double best = -std::numeric_limits<double>::infinity(), mean = 0.0;
+        for (const Plane& plane : planes_[n].planes) {
+            best = std::max(best, plane.value);
+            mean += plane.weight * plane.value;
+        }
+        return {best, mean};
+    }
+
+    // Keeps a labelling that is better than all planes of its row, whose values are known.
+    void keep_better(Index n, const std::uint8_t* y, double found, double upper) {
+        const auto [best, mean] = best_and_mean(n);
         before_[n] = std::max(upper, best) - mean;
         if (!(found > best + 1e-10)) return;
         make_room(planes_[n]);
@@ -433,23 +473,28 @@ class SubmodularBlocks {
         if (worst > 0) row.keep([&](std::size_t k) { return k != worst; });
     }
 
-    // The best plane with labels flipped joins the planes, if it is better by more than `enough`. Needs the scores.
-    void find_nearby(Index n, double enough) {
+    // The row's part of the gap over its planes, at these scores. The best plane with labels flipped joins the planes, if
+    // it is better by more than `enough`; the approximate oracle's planes alone are what its user wants to see.
+    double look_around(Index n, const ChunkVector<double>& u, double enough, LabelFlips& flips) {
         auto& row = planes_[n];
-        const Plane& best = best_plane(n, [&](const Plane& p) { return value_of(p, row.items.data(), scores_); });
-        std::fill(near_.begin(), near_.end(), 0);
-        for (int l : row.labels(best)) near_[l] = 1;
-        const double gained = flips_.improve(&scores_[0], pair_scores(), p_.truth_of(n), near_.data());
-        if (!(p_.cost[n] * gained > enough)) return;
-        make_room(row);
-        add_plane(n, near_.data());
+        const Plane& best = best_plane(n, [&](const Plane& p) { return value_of(p, row.items.data(), u); });
+        if (p_.loss == LossKind::f_score && p_.oracle == OracleKind::exact) {
+            std::vector<std::uint8_t> near(static_cast<std::size_t>(p_.labels));
+            for (int l : row.labels(best)) near[l] = 1;
+            const double value = best.value;
+            const double gained = flips.improve(&u[0], &u[first_pair_], p_.truth_of(n), near.data());
+            if (p_.cost[n] * gained > enough) {
+                make_room(row);
+                add_plane(n, near.data()).value = value + gained;
+            }
+        }
+        const auto [most, mean] = best_and_mean(n);
+        return row.planes.size() < 2 ? 0.0 : p_.cost[n] * (most - mean);
     }
 
-    // Moves weight between the planes of a row; returns the row's part of the gap over its planes before that. The
-    // approximate oracle's planes alone are what its user wants to see.
-    double visit(Index n, double enough, bool look_nearby) {
-        weights_->scores(n, scores_.chunks());
-        if (look_nearby && p_.loss == LossKind::f_score && p_.oracle == OracleKind::exact) find_nearby(n, enough);
+    // Moves weight between the planes of a row, number k of its batch; returns the row's part of the gap over its planes
+    // before that. Needs the scores. known: the planes have their values.
+    double visit(Index n, std::size_t k, double enough, bool known) {
         auto& planes = planes_[n].planes;
         const std::int32_t* items = planes_[n].items.data();
         if (planes.size() < 2) return 0.0;
@@ -459,13 +504,13 @@ class SubmodularBlocks {
         for (int step = 0; step < most_steps; ++step) {
             std::size_t best = 0, worst = planes.size();
             double mean = 0.0;
-            for (std::size_t k = 0; k < planes.size(); ++k) {
-                Plane& plane = planes[k];
+            for (std::size_t p = 0; p < planes.size(); ++p) {
+                Plane& plane = planes[p];
                 if (plane.weight == 0 && step > 0 && plane.value < bar) continue;  // it will hardly become the best
-                plane.value = value_of(plane, items, scores_);
+                if (step > 0 || !known) plane.value = value_of(plane, items, scores_);
                 mean += plane.weight * plane.value;
-                if (plane.value > planes[best].value) best = k;
-                if (plane.weight > 0 && (worst == planes.size() || plane.value < planes[worst].value)) worst = k;
+                if (plane.value > planes[best].value) best = p;
+                if (plane.weight > 0 && (worst == planes.size() || plane.value < planes[worst].value)) worst = p;
             }
             bar = mean;
             const double here = c * (planes[best].value - mean);
@@ -475,7 +520,10 @@ class SubmodularBlocks {
             moved = true;
             if (!shift(n, planes[best], planes[worst])) break;
         }
-        if (moved) weights_->add_nonzero(n, change_, 1.0);
+        if (moved) {
+            const auto& changes = batch_.tell(k, change_);
+            weights_->add(n, changes.at.data(), static_cast<int>(changes.at.size()), changes.by.chunks());
+        }
         return gap;
     }
 
@@ -568,7 +616,7 @@ class SubmodularBlocks {
     Crew crew_;
     std::vector<RowOracle> oracles_;
     std::vector<ChunkVector<double>> spare_;
-    std::vector<std::int32_t> order_;
+    std::vector<std::int32_t> order_, waiting_;
     Rng rng_;
     HoldSchedule schedule_;
     int passes_since_sum_ = 0;
@@ -580,8 +628,9 @@ class SubmodularBlocks {
     int next_evaluation_ = 4;              // and rarely: the pass after one works with answers for older weights
     ChunkVector<double> scores_, change_;  // of the row that is visited
     std::vector<Difference> differences_;
-    LabelFlips flips_;
-    std::vector<std::uint8_t> near_;
+    std::vector<LabelFlips> flips_;
+    bool together_;  // rows of a batch are read together
+    RowBatch<X> batch_;
 };
 
 }  // namespace multimargin::submodular

@@ -47,6 +47,7 @@ class FScoreCut {
     // Groups of at most `group_limit` labels are listed; 0 turns off the reduction, too, and leaves all to the cuts.
     FScoreCut(int labels, std::span<const std::pair<int, int>> pairs, int node_limit, int group_limit = 12)
         : cut_(labels, pairs),
+          part_(0, {}),
           node_limit_(node_limit),
           group_limit_(group_limit),
           inverse_(2 * static_cast<std::size_t>(labels) + 1, 0.0) {
@@ -73,12 +74,12 @@ class FScoreCut {
         tabulate();
         answer_.lower = -infinity;
         offer_start(y);
-        cut_.start(u_, largest_slope_);
+        part_.start(u_, largest_slope_);
         branch_and_bound(tol, control, on_caller, must_finish);
         for (int i = 0; i < cut_.labels(); ++i)
             y[reduced_.label_of(cut_, i)] = reduced_.state(i) == FScoreReduction::on;
         for (int i = 0; i < nodes_; ++i)
-            if (best_[i]) y[cut_.label_of(i)] = 1;
+            if (best_[i]) y[part_.label_of(i)] = 1;
         rest_.write(rest_.best(loss_, reduced_.s() + incumbent_.s, reduced_.f() + incumbent_.f), y);
         return answer_;
     }
@@ -164,21 +165,23 @@ class FScoreCut {
         return groups_.solve(loss_, reduced_.s(), reduced_.f(), rest_, y);
     }
 
-    // The nodes that are in groups, for the cuts; all others are off there.
+    // The labels in groups are the nodes of the cuts.
     void separate() {
-        nodes_ = cut_.nodes();
-        const auto n = static_cast<std::size_t>(nodes_);
-        u_.assign(n, 0.0);
-        kind_.assign(n, 0);
-        root_.assign(n, GraphCut::fixed_off);
+        members_.clear();
+        for (const int i : reduced_.left())
+            if (i < cut_.nodes() && group_of_[i] != alone) members_.push_back(i);
+        part_.take(cut_, members_);
+        const std::size_t n = members_.size();
+        nodes_ = static_cast<int>(n);
+        u_.resize(n);
+        kind_.resize(n);
         now_.resize(n);
         best_.resize(n);
         s_most_ = f_most_ = 0;
-        for (const int i : members_) {
-            u_[i] = reduced_.own(i);
-            kind_[i] = reduced_.is_true(i);
-            root_[i] = GraphCut::free_node;
-            ++(kind_[i] ? s_most_ : f_most_);
+        for (std::size_t k = 0; k < n; ++k) {
+            u_[k] = reduced_.own(members_[k]);
+            kind_[k] = reduced_.is_true(members_[k]);
+            ++(kind_[k] ? s_most_ : f_most_);
         }
     }
 
@@ -190,18 +193,19 @@ class FScoreCut {
         table_.resize(static_cast<std::size_t>((s_most_ + 1) * (f_most_ + 1)));
         upper_.resize(table_.size());
         visits_.resize(table_.size());
-        for (int s = 0; s <= s_most_; ++s)
-            for (int f = 0; f <= f_most_; ++f)
-                H(s, f) = reduced_.base() + rest_.best(loss_, reduced_.s() + s, reduced_.f() + f).value;
+        for (int f = 0; f <= f_most_; ++f) {
+            rest_.best_values(loss_, reduced_.s(), s_most_, reduced_.f() + f, column_);
+            for (int s = 0; s <= s_most_; ++s) H(s, f) = reduced_.base() + column_[static_cast<std::size_t>(s)];
+        }
         // No cut changes beyond slopes that outweigh every label.
         largest_slope_ = 2.0;
         for (std::size_t i = 0; i < u_.size(); ++i)
-            largest_slope_ = std::max(largest_slope_, 2.0 + std::abs(u_[i]) + cut_.degree(static_cast<int>(i)));
+            largest_slope_ = std::max(largest_slope_, 2.0 + std::abs(u_[i]) + part_.degree(static_cast<int>(i)));
     }
 
     // Adds y to what is known; returns its point.
     Point offer(const std::uint8_t* y) {
-        Point p{0, 0, cut_.score(u_, y)};
+        Point p{0, 0, part_.score(u_, y)};
         for (int i = 0; i < nodes_; ++i)
             if (y[i]) ++(kind_[i] ? p.s : p.f);
         const double value = p.score + H(p.s, p.f);
@@ -214,9 +218,9 @@ class FScoreCut {
     }
 
     void offer_start(const std::uint8_t* y) {
-        for (int i = 0; i < nodes_; ++i) now_[i] = root_[i] == GraphCut::free_node && y[cut_.label_of(i)];
+        for (int i = 0; i < nodes_; ++i) now_[i] = y[part_.label_of(i)] != 0;
         offer(now_.data());
-        for (int i = 0; i < nodes_; ++i) now_[i] = kind_[i] == 1 && root_[i] == GraphCut::free_node;
+        for (int i = 0; i < nodes_; ++i) now_[i] = kind_[i];
         offer(now_.data());
         std::fill(now_.begin(), now_.end(), 0);
         offer(now_.data());
@@ -225,7 +229,7 @@ class FScoreCut {
     void branch_and_bound(double tol, Control* control, bool on_caller, bool must_finish) {
         answer_.upper = -infinity;
         open_.clear();
-        open_.push_back({root_, infinity});
+        open_.push_back({std::vector<std::uint8_t>(u_.size(), GraphCut::free_node), infinity});
         while (!open_.empty()) {
             Node node = std::move(open_.back());
             open_.pop_back();
@@ -249,7 +253,7 @@ class FScoreCut {
         Cell low{0, 0}, high{s_most_, f_most_};
         for (int i = 0; i < nodes_; ++i) {
             if (node.fixed[i] == GraphCut::fixed_on) ++(kind_[i] ? low.s : low.f);
-            if (node.fixed[i] == GraphCut::fixed_off && root_[i] == GraphCut::free_node) --(kind_[i] ? high.s : high.f);
+            if (node.fixed[i] == GraphCut::fixed_off) --(kind_[i] ? high.s : high.f);
         }
         std::fill(upper_.begin(), upper_.end(), node.upper);
         std::fill(visits_.begin(), visits_.end(), 0);
@@ -350,10 +354,10 @@ class FScoreCut {
     double lay_plane(const Node& node, double b, double l, Cell low, Cell high, Cell& worst) {
         ++answer_.cuts;
         const double slopes[] = {l, b};
-        cut_.cut(kind_.data(), slopes, node.fixed.data(), Ties::largest, now_.data());
+        part_.cut(kind_.data(), slopes, node.fixed.data(), Ties::largest, now_.data());
         const Point p = offer(now_.data());
         points_.push_back(p);
-        const double plane = p.score + b * p.s + l * p.f + cut_.rounding();
+        const double plane = p.score + b * p.s + l * p.f + part_.rounding();
         double most = -infinity;
         for (int s = low.s; s <= high.s; ++s) {
             const int first = s * (f_most_ + 1) + low.f, width = high.f - low.f + 1;
@@ -370,8 +374,8 @@ class FScoreCut {
     void branch(Node& node, double b, double l, double bound) {
         const double slopes[] = {l, b};
         other_.resize(now_.size());
-        cut_.cut(kind_.data(), slopes, node.fixed.data(), Ties::largest, now_.data());
-        cut_.cut(kind_.data(), slopes, node.fixed.data(), Ties::smallest, other_.data());
+        part_.cut(kind_.data(), slopes, node.fixed.data(), Ties::largest, now_.data());
+        part_.cut(kind_.data(), slopes, node.fixed.data(), Ties::smallest, other_.data());
         answer_.cuts += 2;
         int chosen = -1;
         double most = -1.0;
@@ -379,7 +383,7 @@ class FScoreCut {
             if (node.fixed[i] != GraphCut::free_node) continue;
             // Prefer labels in which the two maximisers differ, then false labels, then attracted ones.
             const double rank = (now_[i] != other_[i] ? 4.0 : 0.0) + (kind_[i] == 0 ? 2.0 : 0.0) +
-                                cut_.degree(i) / (1.0 + cut_.degree(i));
+                                part_.degree(i) / (1.0 + part_.degree(i));
             if (rank > most) {
                 most = rank;
                 chosen = i;
@@ -398,7 +402,8 @@ class FScoreCut {
 
     static constexpr int alone = 1 << 30;
 
-    GraphCut cut_;
+    GraphCut cut_;   // of all labels
+    GraphCut part_;  // of those in groups
     int node_limit_, group_limit_, nodes_ = 0, s_most_ = 0, f_most_ = 0, groups_found_ = 0;
     std::vector<double> inverse_;
     TabulatedFScoreLoss loss_{0, nullptr};
@@ -408,9 +413,9 @@ class FScoreCut {
     std::vector<int> group_of_, members_, first_member_, place_, names_;
     std::vector<double> own_, attraction_;
     std::vector<std::uint8_t> is_true_;
-    std::vector<double> u_, table_, upper_;
+    std::vector<double> u_, table_, column_, upper_;
     std::vector<int> visits_;
-    std::vector<std::uint8_t> kind_, root_, now_, other_, best_;
+    std::vector<std::uint8_t> kind_, now_, other_, best_;
     std::vector<Point> points_;
     std::vector<Node> open_;
     Cell incumbent_{0, 0};

@@ -67,6 +67,42 @@ class GraphCut {
         capacity_scale_ = 0.0;
     }
 
+    // Becomes the part of `whole` between these of its nodes, which ascend.
+    void take(const GraphCut& whole, std::span<const int> nodes) {
+        const std::size_t n = nodes.size();
+        place_.assign(whole.label_of_.size(), -1);
+        label_of_.resize(n);
+        for (std::size_t k = 0; k < n; ++k) {
+            label_of_[k] = whole.label_of_[nodes[k]];
+            place_[nodes[k]] = static_cast<int>(k);
+        }
+        degree_.assign(n, 0.0);
+        gain_.resize(n);
+        open_.resize(n);
+        first_.assign(1, 0);
+        middle_.clear();
+        arcs_.clear();
+        total_weight_ = 0.0;
+        for (std::size_t k = 0; k < n; ++k) {
+            const auto add = [&](int from, int to) {
+                for (int a = from; a < to; ++a) {
+                    const auto [j, weight] = whole.arcs_[a];
+                    if (place_[j] < 0) continue;
+                    arcs_.push_back({place_[j], weight});
+                    degree_[k] += weight;
+                }
+            };
+            const int i = nodes[k];
+            add(whole.first_[i], whole.middle_[i]);
+            middle_.push_back(static_cast<int>(arcs_.size()));
+            add(whole.middle_[i], whole.first_[i + 1]);
+            first_.push_back(static_cast<int>(arcs_.size()));
+            total_weight_ += 0.5 * degree_[k];
+        }
+        capacity_scale_ = 0.0;
+        flowing_.clear();
+    }
+
     // A new problem over the nodes: no flow, no supplies. Slopes given later to cut() must not exceed `largest_slope`
     // in absolute value.
     void start(std::span<const double> u, double largest_slope) {

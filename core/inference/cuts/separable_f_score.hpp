@@ -60,6 +60,30 @@ class SeparableFScore {
         return best;
     }
 
+    // values[k] = value of best(h, first + k, f2), k = 0..count. What the other labels add to h depends on the sum of the
+    // true labels only.
+    template <class Loss>
+    void best_values(const Loss& h, int first, int count, int f2, std::vector<double>& values) {
+        const std::size_t most = in_sum_.size() + static_cast<std::size_t>(count);
+        reach_.resize(most);
+        std::size_t f = surely_out_;
+        for (std::size_t k = 0; k < most; ++k) {
+            const int s = first + static_cast<int>(k);
+            double here = h(s, f2 + static_cast<int>(f));
+            while (f < out_.size()) {
+                const double next = h(s, f2 + static_cast<int>(f) + 1);
+                if (!(out_[f].first + next - here > 0)) break;
+                here = next;
+                ++f;
+            }
+            reach_[k] = out_sum_[f] + here;
+        }
+        values.assign(static_cast<std::size_t>(count) + 1, -std::numeric_limits<double>::infinity());
+        for (std::size_t k = 0; k < values.size(); ++k)
+            for (std::size_t s = 0; s < in_sum_.size(); ++s)
+                values[k] = std::max(values[k], in_sum_[s] + reach_[k + s]);
+    }
+
     void write(const Best& best, std::uint8_t* y) const {
         for (std::size_t k = 0; k < in_.size(); ++k) y[in_[k].second] = static_cast<int>(k) < best.s;
         for (std::size_t k = 0; k < out_.size(); ++k) y[out_[k].second] = static_cast<int>(k) < best.f;
@@ -75,7 +99,7 @@ class SeparableFScore {
     }
 
     Scored in_, out_;
-    std::vector<double> in_sum_, out_sum_;
+    std::vector<double> in_sum_, out_sum_, reach_;
     std::size_t surely_out_ = 0;
 };
 
