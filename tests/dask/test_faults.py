@@ -449,6 +449,29 @@ def _ages(dask_worker):
     return [monotonic() - state.used for state in dask_worker.plugins["multimargin-parts"].fits.values()]
 
 
+WORKER_WITHOUT_LIBRARY = """
+import sys
+
+sys.modules["multimargin"] = None  # cannot be imported
+from distributed.cli.dask_worker import main
+
+main([sys.argv[1], "--no-nanny", "--no-dashboard", "--nthreads", "1"])
+"""
+
+
+def test_worker_without_the_library(client, folder):
+    command = [sys.executable, "-c", WORKER_WITHOUT_LIBRARY, client.scheduler.address]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(_crew.worker_infos(client)) == 4)
+        with pytest.raises(FitError, match=r"The worker tcp://.* cannot import multimargin.dask: .*Install there"):
+            DaskLinearM3L(**PARAMETERS, layout=(2, 1)).fit(PartFiles(folder))
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: len(_crew.worker_infos(client)) == 3)
+
+
 def test_rows_that_went_with_their_worker_are_named(client):
     X, Y = small_problem(n_labels=5)
     address = sorted(_crew.worker_infos(client))[0]

@@ -56,6 +56,9 @@ def read_blocks(X: Any, y: Any, sample_weight: Any) -> list[RemoteBlock]:
         blocks = _collections(X, y, sample_weight)
     elif is_parts(X):
         blocks = _lists(list(X), y, sample_weight)
+    elif dask.is_dask_collection(X) or isinstance(X, list | tuple):
+        msg = f"X is a {type(X).__name__} that has no blocks of rows. {FORMS}, as [dask.delayed(part) for part in X]."
+        raise InputError(msg)
     else:
         msg = (
             f"X is a {type(X).__name__}, which this process holds: train it by multimargin.LinearM3L, or cut it into "

@@ -57,6 +57,7 @@ SILENCE = 3.0
 """Seconds after which a worker sleeps that says nothing while others do; one that is awake does every half second."""
 FIRST_ANSWER = 300.0
 """Seconds in which workers import this library."""
+NO_FIRST_ANSWER = f"A worker of the cluster has not answered for {FIRST_ANSWER:.0f} seconds. Restart it and fit again."
 RENEWAL = LEASE / 10
 """Seconds between two words to the workers that the fit goes on."""
 MOST_LOSSES = 4
@@ -102,8 +103,7 @@ class Crew:
         try:
             in_time(self.client, FIRST_ANSWER, self.client.register_plugin, PartsPlugin())
         except TimeoutError as error:
-            msg = f"A worker of the cluster has not answered for {FIRST_ANSWER:.0f} seconds. Restart it and fit again."
-            raise FitError(msg) from error
+            raise FitError(NO_FIRST_ANSWER) from error
         self._clock = PeriodicCallback(self._renew, 1000 * RENEWAL)
         self.client.loop.add_callback(self._clock.start)
         return self
@@ -490,7 +490,10 @@ class Watch:
             return []
         if len(self._paused) == len(self._known):
             return list(self._known)
-        processing = self.client.sync(self.client.scheduler.processing, workers=None, callback_timeout=PATIENCE)
+        try:
+            processing = in_time(self.client, PATIENCE, self.client.processing)
+        except (OSError, TimeoutError):
+            return []  # the next look says what is wrong
         return [address for address, keys in processing.items() if keys]
 
     def is_paused(self, worker: str) -> bool:
@@ -591,6 +594,7 @@ def facts_of_blocks(
     need = "It was counting the rows of the blocks; smaller blocks need less memory."
     watch = Watch(client, need)
     watch.some_workers()
+    _check_library(client, set(watch.workers()) - watch.silent())
     computed = dict(enumerate(client.compute([block.value() for block in blocks])))
     told = [client.submit(block_facts, computed[k], pure=False, retries=0) for k in range(len(blocks))]
     pending = set(told)
@@ -610,6 +614,22 @@ def facts_of_blocks(
     except BaseException:
         cancel(client, [*told, *computed.values()])
         raise
+
+
+def _check_library(client: Client, workers: Iterable[str]) -> None:
+    """Raise FitError where the library is missing: a task that such a worker cannot read ends it without a word."""
+    options: dict[str, Any] = {"workers": sorted(workers), "on_error": "return"}
+    try:
+        told = in_time(client, FIRST_ANSWER, client.run, exec, "import multimargin.dask", {}, **options)
+    except TimeoutError as error:
+        raise FitError(NO_FIRST_ANSWER) from error
+    for worker, answer in told.items():
+        if isinstance(answer, ImportError):
+            msg = (
+                f"The worker {worker} cannot import multimargin.dask: {answer}. Install there what is installed here, "
+                'pip install "multimargin[dask]", and start it again.'
+            )
+            raise FitError(msg) from answer
 
 
 def _raise_of(future: Future, block: RemoteBlock, client: Client) -> None:
