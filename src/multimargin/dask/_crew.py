@@ -130,7 +130,7 @@ class Crew:
     def load(self, on_poll: Callable[[], None] | None = None) -> list[int]:
         """Bring every part to a living worker; return the parts that began a new life."""
         fresh: list[int] = []
-        while missing := self._homeless():
+        while missing := self.homeless():
             self._find_homes(missing)
             asked = {part: self._ask_to_load(part) for part in missing}
             answers, lost = self._answers(asked, on_poll)
@@ -175,6 +175,8 @@ class Crew:
             (future,) = sending.result()
         except (*GONE, KeyError):  # KeyError: the scheduler has no such worker any more
             return None
+        if self.homeless():  # another part was given up meanwhile
+            return None
         self._usual["send"] = monotonic() - began
         self._asked.add(future)
         return future
@@ -198,7 +200,7 @@ class Crew:
                     lost.add(part)
             median = sorted(ended)[(len(asked) - 1) // 2] if len(ended) >= len(asked) / 2 else None
             self._give_up_late(pending, began, median)
-            if given_up := self._homeless():  # others may wait for them in vain, and the round is void
+            if given_up := self.homeless():  # others may wait for them in vain, and the round is void
                 return lost.union(given_up)
             lost.update(self._orphans(pending))
             for part in lost & pending.keys():
@@ -394,7 +396,8 @@ class Crew:
         idle = self._slow | self._watch.silent()
         return [worker for worker in workers if worker not in idle and not self._watch.is_paused(worker)]
 
-    def _homeless(self) -> list[int]:
+    def homeless(self) -> list[int]:
+        """Parts that no worker holds."""
         return [part for part, home in enumerate(self.homes) if home is None]
 
     def lose(self, parts: Iterable[int]) -> None:

@@ -177,7 +177,7 @@ class DaskFleet:
         crew = self.crew
         answer: Any = None
         lost: set[int] = set()
-        sent = crew.send(common, 0)
+        sent = None if crew.homeless() else crew.send(common, 0)
         if sent is not None:
             asked = {k: crew.ask(function, k, sent, *rest) for k, (function, *rest) in given.items()}
             lost = crew.finish(asked)
@@ -185,6 +185,8 @@ class DaskFleet:
                 answer = crew.on_home(0, add, [asked[k] for k in sorted(asked)], self.cells, shape)
             if isinstance(answer, list):  # parts that did not have the life they were asked for
                 answer, lost = None, set(answer)
+            if crew.homeless():  # given up while the sum came: it holds, but they have to begin again
+                answer = None
             crew.drop([*asked.values(), sent])
         lost = lost or (crew.gone() if answer is None else set())
         self.voids = self.voids + 1 if answer is None and not lost else 0
