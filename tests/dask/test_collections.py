@@ -212,6 +212,10 @@ def here(X, Y):
     return X, Y
 
 
+def lists_of_arrays(X, Y):
+    return [X], [Y]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -224,6 +228,7 @@ def here(X, Y):
         (mixed_negatives, "negative cells are 0 in block 0 and -1 in block 1"),
         (infinite, "block 1: Input X contains infinity"),
         (no_labels, "target y is None"),
+        (lists_of_arrays, r"X is a list that has no blocks of rows\..*\[dask\.delayed\(part\) for part in X\]"),
         (here, "X is a ndarray, which this process holds: train it by multimargin.LinearM3L"),
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 from dask_problems import cut, local_cluster, small_problem
 
 from multimargin import LinearM3L, certify
-from multimargin.dask import DaskLinearM3L, _crew, _worker
+from multimargin.dask import DaskLinearM3L, _crew, _fleet, _worker
 from multimargin.dask._fleet import DaskFleet
 from multimargin.datasets import PartFiles
 from multimargin.errors import FitError, InputError
@@ -170,6 +170,124 @@ def test_straggler_does_not_hold_up_the_others(client, folder):
     assert "T" in seen
     assert_true_certificate(model)
     client.run(os.getpid)  # all workers are there
+
+
+class Sleep:
+    """Stops the process of the worker that holds a part; wakes it if the test has not ended before."""
+
+    def __init__(self, client):
+        self.pids = client.run(os.getpid)
+        self.pid = None
+
+    def __call__(self, crew, part=0):
+        if self.pid is None:
+            self.pid = self.pids[crew.homes[part]]
+            os.kill(self.pid, signal.SIGSTOP)
+            self.timer = Timer(120, os.kill, (self.pid, signal.SIGCONT))
+            self.timer.start()
+
+    def lasts(self):
+        return Path(f"/proc/{self.pid}/stat").read_text().split()[2] == "T"
+
+    def end(self):
+        self.timer.cancel()
+        os.kill(self.pid, signal.SIGCONT)
+
+
+def before(monkeypatch, name, act, when=lambda *_: True, *, turn=3):
+    """Do something before a method of the crew when its turn has come."""
+    usual, count = getattr(_crew.Crew, name), []
+
+    def method(crew, *arguments):
+        if when(*arguments):
+            count.append(name)
+            if len(count) == turn:
+                act(crew)
+        return usual(crew, *arguments)
+
+    monkeypatch.setattr(_crew.Crew, name, method)
+
+
+def put_to_sleep(monkeypatch, moment, sleep_now):
+    """Part 0 is that whose worker adds up."""
+    if moment == "sends":
+        before(monkeypatch, "send", sleep_now)
+    elif moment == "has sent":  # and the others need what is there
+        before(monkeypatch, "finish", sleep_now)
+    elif moment == "is to add":  # what is on the other worker
+        before(monkeypatch, "on_home", lambda crew: sleep_now(crew, 1))
+    elif moment == "adds":
+        before(monkeypatch, "on_home", lambda crew: Timer(0.002, sleep_now, (crew,)).start())
+    elif moment == "brings the sum":
+        before(monkeypatch, "_answer", sleep_now, lambda future, *_: future.key.startswith("add_visits"))
+    elif moment == "certifies":
+        before(monkeypatch, "on_home", sleep_now, lambda _, function, *__: function.__name__ == "add_sums", turn=1)
+    elif moment == "gathers":
+        before(monkeypatch, "call", sleep_now, lambda function, *_: function.__name__ == "last_beta", turn=1)
+    else:
+        monkeypatch.setattr(_crew, "PATIENCE", 5.0)
+        before(monkeypatch, "_ask_to_load", sleep_now, turn=1)
+
+
+@pytest.mark.parametrize(
+    "moment", ["sends", "has sent", "is to add", "adds", "brings the sum", "certifies", "gathers", "loads"]
+)
+def test_worker_that_sleeps_holds_up_nobody(client, folder, monkeypatch, moment):
+    sleep_now = Sleep(client)
+    put_to_sleep(monkeypatch, moment, sleep_now)
+    model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10, warm_start=True, straggler_factor=5)
+    try:
+        model.fit(PartFiles(folder, dtype=np.float64))
+        assert sleep_now.lasts()
+    finally:
+        sleep_now.end()
+    assert model.certificate_.converged
+    if moment != "gathers":  # then the dual variables of a part are gone
+        assert_true_certificate(model)
+    client.run(os.getpid)  # all workers are there
+
+
+def test_worker_that_sleeps_is_left_for_one_that_was_late(client, folder, monkeypatch):
+    """No worker is quick any more; but one that is awake is better than one that sleeps."""
+    sleep_now = Sleep(client)
+
+    def all_slow_but_one_that_sleeps(crew):
+        crew._slow |= set(sleep_now.pids) - {crew.homes[0]}
+        sleep_now(crew)
+
+    before(monkeypatch, "send", all_slow_but_one_that_sleeps)
+    model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10, warm_start=True, straggler_factor=5)
+    try:
+        model.fit(PartFiles(folder, dtype=np.float64))
+        assert sleep_now.lasts()
+    finally:
+        sleep_now.end()
+    assert_true_certificate(model)
+
+
+class Slow:
+    """Takes its time to travel."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __reduce__(self):
+        sleep(0.6)
+        return _same, (self.value,)
+
+
+def _same(value):
+    return value
+
+
+def test_sum_that_travels_for_longer_than_a_look(client, folder, monkeypatch):
+    monkeypatch.setattr(_crew, "LOOK", 0.2)
+    usual = _fleet.add_visits
+    monkeypatch.setattr(_fleet, "add_visits", lambda *given: Slow(usual(*given)))
+    model = DaskLinearM3L(random_state=0, tol=1e-9, C=0.3, layout=(2, 1), local_passes=10, max_iter=2)
+    with pytest.warns(UserWarning, match="max_iter"):
+        model.fit(PartFiles(folder))
+    assert model.n_iter_ == 2
 
 
 def test_workers_that_join_are_used(client, folder, monkeypatch):
@@ -329,6 +447,29 @@ def _age(seconds=500.0, dask_worker=None):
 
 def _ages(dask_worker):
     return [monotonic() - state.used for state in dask_worker.plugins["multimargin-parts"].fits.values()]
+
+
+WORKER_WITHOUT_LIBRARY = """
+import sys
+
+sys.modules["multimargin"] = None  # cannot be imported
+from distributed.cli.dask_worker import main
+
+main([sys.argv[1], "--no-nanny", "--no-dashboard", "--nthreads", "1"])
+"""
+
+
+def test_worker_without_the_library(client, folder):
+    command = [sys.executable, "-c", WORKER_WITHOUT_LIBRARY, client.scheduler.address]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(_crew.worker_infos(client)) == 4)
+        with pytest.raises(FitError, match=r"The worker tcp://.* cannot import multimargin.dask: .*Install there"):
+            DaskLinearM3L(**PARAMETERS, layout=(2, 1)).fit(PartFiles(folder))
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: len(_crew.worker_infos(client)) == 3)
 
 
 def test_rows_that_went_with_their_worker_are_named(client):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,15 @@ class RemoteBlock:
     ----------
     name : str
         What errors call it.
-    value : Delayed
-        Of a :class:`~multimargin.estimators.m3l.blocks.Block`.
+    value : callable
+        Returns a Delayed of a :class:`~multimargin.estimators.m3l.blocks.Block`, by another key each time: a worker
+        that is fetching a key from one that sleeps would not compute it itself.
     n_bytes : int or None
         What its rows take at least, where that is known.
     """
 
     name: str
-    value: Delayed
+    value: Callable[[], Delayed]
     n_bytes: int | None = None
 
 
@@ -54,6 +56,9 @@ def read_blocks(X: Any, y: Any, sample_weight: Any) -> list[RemoteBlock]:
         blocks = _collections(X, y, sample_weight)
     elif is_parts(X):
         blocks = _lists(list(X), y, sample_weight)
+    elif dask.is_dask_collection(X) or isinstance(X, list | tuple):
+        msg = f"X is a {type(X).__name__} that has no blocks of rows. {FORMS}, as [dask.delayed(part) for part in X]."
+        raise InputError(msg)
     else:
         msg = (
             f"X is a {type(X).__name__}, which this process holds: train it by multimargin.LinearM3L, or cut it into "
@@ -140,7 +145,7 @@ def _lists(X: list[Any], y: Any, sample_weight: Any) -> list[RemoteBlock]:
         return _put_together(X, _like(X, y, "Y", len(X)), weights)
     given = weights if weights is not None else [None] * len(X)
     named = [(f"block {k}", part, weight) for k, (part, weight) in enumerate(zip(X, given, strict=True))]
-    return [RemoteBlock(name, dask.delayed(_of_pair)(pair, weight, name)) for name, pair, weight in named]
+    return [RemoteBlock(name, partial(_task, _of_pair, pair, weight, name)) for name, pair, weight in named]
 
 
 def _put_together(
@@ -152,7 +157,7 @@ def _put_together(
     triples = zip(parts, labels, weights if weights is not None else [None] * len(parts), strict=True)
     sizes = sizes or [None] * len(parts)
     return [
-        RemoteBlock(f"block {k}", dask.delayed(_of_parts)(*triple, f"block {k}"), sizes[k])
+        RemoteBlock(f"block {k}", partial(_task, _of_parts, *triple, f"block {k}"), sizes[k])
         for k, triple in enumerate(triples)
     ]
 
@@ -163,6 +168,10 @@ def _sizes(X: Any) -> list[int | None] | None:
         return None
     width = X.shape[1] * X.dtype.itemsize
     return [None if rows != rows else int(rows * width) for rows in X.chunks[0]]
+
+
+def _task(function: Callable[..., Block], *arguments: Any) -> Delayed:
+    return dask.delayed(function, pure=False)(*arguments)
 
 
 def _of_parts(X: Any, y: Any, weight: Any, name: str) -> Block:
@@ -180,8 +189,10 @@ def _files(files: PartFiles, y: Any, sample_weight: Any) -> list[RemoteBlock]:
     if y is not None or sample_weight is not None:
         msg = "Part files hold their labels, and npz files their weights: y and sample_weight must be None."
         raise InputError(msg)
-    read = dask.delayed(_of_file, pure=False)
-    return [RemoteBlock(f"file {path.name}", read(files, k), _file_size(path)) for k, path in enumerate(files.paths)]
+    return [
+        RemoteBlock(f"file {path.name}", partial(_task, _of_file, files, k), _file_size(path))
+        for k, path in enumerate(files.paths)
+    ]
 
 
 def _file_size(path: Path) -> int | None:

@@ -2,7 +2,9 @@
 
 A task is pinned to the home of its part, for the state is there and nowhere else; Dask would wait for ever for a home
 that has died. So every wait here is a loop with an end: it looks, every second, whether the homes are still there, and
-gives up, with an error, when there has been no worker to go on with for `PATIENCE` seconds.
+gives up, with an error, when there has been no worker to go on with for `PATIENCE` seconds. A worker that is there but
+sleeps holds up all who need something of it, whichever of them is waited for: with a ``straggler_factor``, every wait
+asks first who sleeps.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, Self
 from distributed import Client, Future, KilledWorker
 from distributed.client import _wait
 from distributed.comm import CommClosedError
+from distributed.scheduler import heartbeat_interval
 from tornado.ioloop import PeriodicCallback
 
 from multimargin.dask._collections import RemoteBlock
@@ -28,7 +31,6 @@ from multimargin.dask._facts import block_facts
 from multimargin.dask._worker import (
     LEASE,
     LOST,
-    PLUGIN,
     PartsPlugin,
     Slice,
     call_part,
@@ -51,8 +53,11 @@ LOOK = 1.0
 """Seconds between two looks at the workers."""
 PATIENCE = 30.0
 """Seconds to wait for a worker where there is none, or where the one that is needed has no memory left to run."""
+SILENCE = 3.0
+"""Seconds after which a worker sleeps that says nothing while others do; one that is awake does every half second."""
 FIRST_ANSWER = 300.0
 """Seconds in which workers import this library."""
+NO_FIRST_ANSWER = f"A worker of the cluster has not answered for {FIRST_ANSWER:.0f} seconds. Restart it and fit again."
 RENEWAL = LEASE / 10
 """Seconds between two words to the workers that the fit goes on."""
 MOST_LOSSES = 4
@@ -72,8 +77,16 @@ class Load:
 class Crew:
     """The parts of one fit on the workers of a cluster; a context manager that leaves the cluster clean."""
 
-    def __init__(self, client: Client, blocks: Sequence[RemoteBlock], plan: Plan, need: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        blocks: Sequence[RemoteBlock],
+        plan: Plan,
+        need: str,
+        straggler_factor: float | None = None,
+    ) -> None:
         self.client, self.blocks, self.plan_of_all, self.need = client, blocks, plan, need
+        self.straggler_factor = straggler_factor
         self.fit = uuid.uuid4().hex
         self.loads: list[Load] = []
         self.homes: list[str | None] = []
@@ -83,21 +96,14 @@ class Crew:
         self._computed: dict[int, Future] = {}
         self._asked: set[Future] = set()
         self._slow: set[str] = set()
-        self._usual_send: float | None = None
+        self._usual: dict[str, float] = {}
         self._watch = Watch(client, need)
 
     def __enter__(self) -> Self:
         try:
-            self.client.sync(
-                self.client._register_worker_plugin,
-                plugin=PartsPlugin(),
-                name=PLUGIN,
-                idempotent=True,
-                callback_timeout=FIRST_ANSWER,
-            )
+            in_time(self.client, FIRST_ANSWER, self.client.register_plugin, PartsPlugin())
         except TimeoutError as error:
-            msg = f"A worker of the cluster has not answered for {FIRST_ANSWER:.0f} seconds. Restart it and fit again."
-            raise FitError(msg) from error
+            raise FitError(NO_FIRST_ANSWER) from error
         self._clock = PeriodicCallback(self._renew, 1000 * RENEWAL)
         self.client.loop.add_callback(self._clock.start)
         return self
@@ -124,7 +130,7 @@ class Crew:
     def load(self, on_poll: Callable[[], None] | None = None) -> list[int]:
         """Bring every part to a living worker; return the parts that began a new life."""
         fresh: list[int] = []
-        while missing := self._homeless():
+        while missing := self.homeless():
             self._find_homes(missing)
             asked = {part: self._ask_to_load(part) for part in missing}
             answers, lost = self._answers(asked, on_poll)
@@ -147,7 +153,7 @@ class Crew:
     ) -> tuple[dict[int, Any], set[int]]:
         """Call a function on the state of parts; return the answers, and the parts that are lost."""
         asked = {part: self.ask(function, part, *given) for part, given in arguments.items()}
-        answers, lost = self._answers(asked, on_poll)
+        answers, lost = self._answers(asked, on_poll, silence=SILENCE)
         self.lose(lost)
         return answers, lost
 
@@ -155,57 +161,59 @@ class Crew:
         """Begin a call on the state of a part; the arguments may be futures."""
         return self._submit(self.homes[part], call_part, self.fit, part, self.lives[part], function, *arguments)
 
-    def send(self, values: Any, part: int, straggler_factor: float | None = None) -> Future | None:
-        """Put values on the worker of a part; None if it is gone, or many times as slow as the last time."""
+    def send(self, values: Any, part: int) -> Future | None:
+        """Put values on the worker of a part; None if it is gone, or late."""
         home, began = self.homes[part], monotonic()
         if self.client.status != "running":
             return None
-        sending = asyncio.run_coroutine_threadsafe(
-            self.client._scatter([values], workers=[home], hash=False), self.client.loop.asyncio_loop
-        )
+        sending = begun(self.client, self.client.scatter, [values], workers=[home], hash=False)
         while not concurrent.futures.wait([sending], timeout=POLL).done:
+            self._give_up_late([part], began, self._usual.get("send"))
             if self._orphans({part: sending}):
-                return None
-            if self._is_late([part], monotonic() - began, straggler_factor, self._usual_send):
-                self._give_up([part])
-                return None
+                return None  # it is not cancelled: what still arrives would have no owner who lets go of it
         try:
             (future,) = sending.result()
         except (*GONE, KeyError):  # KeyError: the scheduler has no such worker any more
             return None
-        self._usual_send = monotonic() - began
+        if self.homeless():  # another part was given up meanwhile
+            return None
+        self._usual["send"] = monotonic() - began
         self._asked.add(future)
         return future
 
-    def finish(self, asked: Mapping[int, Future], straggler_factor: float | None = None) -> set[int]:
+    def finish(self, asked: Mapping[int, Future]) -> set[int]:
         """Wait until tasks have ended, without bringing what they return; return the parts that are lost.
 
-        A part that takes many times as long as the median (of two parts: as the other one) is lost, too, with all
-        parts of its worker, which gets no other one.
+        With a straggler factor, a part that takes many times as long as the median (of two parts: as the other one) is
+        lost, too, with all parts of its worker, which gets no other one.
         """
         began = monotonic()
         ended: list[float] = []
         lost: set[int] = set()
         pending = dict(asked)
         while pending:
-            first_done(pending.values(), all_of_them=straggler_factor is None)
+            first_done(pending.values(), all_of_them=self.straggler_factor is None)
             for part in [part for part, future in pending.items() if future.status != "pending"]:
                 future = pending.pop(part)
                 ended.append(monotonic() - began)
                 if future.status != "finished" and _is_lost(self._answer(future, part)):
                     lost.add(part)
-            lost.update(self._orphans(pending))
             median = sorted(ended)[(len(asked) - 1) // 2] if len(ended) >= len(asked) / 2 else None
-            if self._is_late(pending, monotonic() - began, straggler_factor, median):
-                lost |= self._give_up(pending)
+            self._give_up_late(pending, began, median)
+            if given_up := self.homeless():  # others may wait for them in vain, and the round is void
+                return lost.union(given_up)
+            lost.update(self._orphans(pending))
             for part in lost & pending.keys():
                 pending.pop(part)
         return lost
 
     def on_home(self, part: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function on the worker of a part, with futures of any parts; None if a worker is gone."""
+        """Call a function on the worker of a part, with futures of any parts; None if a worker is gone, or late."""
+        began, name = monotonic(), function.__name__
         future = self._submit(self.homes[part], function, *arguments)
-        answers, _ = self._answers({part: future}, None, range(len(self.homes)))
+        answers, _ = self._answers({part: future}, None, range(len(self.homes)), self._usual.get(name), SILENCE)
+        if part in answers:
+            self._usual[name] = monotonic() - began
         return answers.get(part)
 
     def gone(self) -> set[int]:
@@ -282,28 +290,43 @@ class Crew:
         )
 
     def _compute(self, block: int) -> Future:
-        """Compute a block where Dask likes, but not on a worker that is slow."""
+        """Compute a block where Dask likes, but not on a slow worker: to Dask one that sleeps is an idle one."""
         workers = self._quick(self._watch.workers()) if self._slow else []
-        return self.client.compute(self.blocks[block].value, workers=workers or None, allow_other_workers=True)
+        return self.client.compute(self.blocks[block].value(), workers=workers or None)
 
     def _answers(
-        self, asked: Mapping[int, Future], on_poll: Callable[[], None] | None, also: Iterable[int] = ()
+        self,
+        asked: Mapping[int, Future],
+        on_poll: Callable[[], None] | None,
+        also: Iterable[int] = (),
+        usual: float | None = None,
+        silence: float | None = None,
     ) -> tuple[dict[int, Any], set[int]]:
-        """Wait for answers; parts whose home is gone are lost, and all if that of one of the others is."""
-        also = list(also)
+        """Wait for answers; parts whose home is gone are lost, and all if that of one of the others is.
+
+        ``usual`` and ``silence`` say who is late; None is the patience with workers that are busy with functions of the
+        user, which need not let them speak.
+        """
+        also, began = list(also), monotonic()
         answers: dict[int, Any] = {}
         lost: set[int] = set()
         pending = dict(asked)
+
+        def late() -> None:
+            self._give_up_late(pending, began, usual, PATIENCE if silence is None else silence)
+
         try:
             while pending:
                 for part in self._done(pending):
-                    answer = self._answer(pending.pop(part), part)
+                    answer = self._answer(pending[part], part, late)
+                    del pending[part]
                     if _is_lost(answer):
                         lost.add(part)
                     else:
                         answers[part] = answer
                 if on_poll is not None:
                     on_poll()
+                late()
                 orphans = pending if self._orphans(dict.fromkeys(also)) else self._orphans(pending)
                 for part in list(orphans):
                     del pending[part]
@@ -316,46 +339,65 @@ class Crew:
         done = {future.key for future in first_done(pending.values())}
         return [part for part, future in pending.items() if future.key in done]
 
-    def _answer(self, future: Future, part: int) -> Any:
+    def _answer(self, future: Future, part: int, on_poll: Callable[[], None] | None = None) -> Any:
         """Answer of a task that has ended; LOST if its worker went before it was brought here."""
-        while True:
+        try:
+            if future.status != "finished":
+                return future.result(timeout=LOOK)  # why it failed, which is here already
+            bringing = begun(self.client, self.client.gather, future)  # begun once: however long it takes, it arrives
             try:
-                return future.result(timeout=LOOK)
-            except MemoryError as error:
-                msg = f"A worker has run out of memory in part {part}. {self.need}"
-                raise FitError(msg) from error
-            except GONE as error:
-                if future.status == "error" and not isinstance(error, OF_WORKERS):
-                    raise  # of the task, such as a file that cannot be read
-                if future.status != "finished" or not isinstance(error, TimeoutError) or self._orphans({part: future}):
-                    return LOST
+                while not concurrent.futures.wait([bringing], timeout=POLL).done:
+                    if on_poll is not None:
+                        on_poll()
+                    if self._orphans({part: future}):
+                        return LOST
+                return bringing.result()
+            finally:
+                bringing.cancel()
+        except MemoryError as error:
+            msg = f"A worker has run out of memory in part {part}. {self.need}"
+            raise FitError(msg) from error
+        except GONE as error:
+            if future.status == "error" and not isinstance(error, OF_WORKERS):
+                raise  # of the task, such as a file that cannot be read
+            return LOST
 
-    def _is_late(
-        self, parts: Iterable[int], seconds: float, straggler_factor: float | None, usual: float | None
-    ) -> bool:
-        """Whether to wait for parts no longer; for those that are where they are for want of a quick worker, ever."""
-        if straggler_factor is None or usual is None or seconds <= max(straggler_factor * usual, LOOK):
-            return False
-        return any(self.homes[part] not in self._slow for part in parts)
+    def _give_up_late(self, parts: Iterable[int], began: float, usual: float | None, silence: float = SILENCE) -> None:
+        """Give up workers that sleep; if none does, those of parts that take many times as long as usual."""
+        seconds = monotonic() - began
+        if self.straggler_factor is None or seconds < silence + LOOK:  # before, nobody can be told to sleep
+            return
+        homes = {home for home in self.homes if home is not None}
+        late = self._watch.silent(silence) & homes
+        if not late and usual is not None and seconds > self.straggler_factor * usual:
+            late = homes.intersection(self.homes[part] for part in parts)
+        if late:
+            self._give_up(late)
 
-    def _give_up(self, parts: Iterable[int]) -> set[int]:
-        """Use the workers of some parts no more, as long as there are others; return all parts they have."""
-        late = {home for part in parts if (home := self.homes[part]) is not None and home not in self._slow}
-        self._slow |= late
-        lost = {part for part, home in enumerate(self.homes) if home in late}
-        for part in lost:
-            self.homes[part] = None
-        return lost
+    def _give_up(self, late: set[str]) -> None:
+        """Use some workers no more, as long as there are others; the parts they have are homeless."""
+        awake = set(self._watch.workers()) - self._watch.silent()
+        better = awake - late - self._slow
+        if not better:  # slow or not, one that is awake is better than one that sleeps
+            late, better = late - awake, awake
+            self._slow -= better if late else set()
+        if better:
+            self._slow |= late
+            cancel(self.client, list(self._computed.values()))  # blocks that are on their way may be there
+            self._computed.clear()
+            self.homes = [None if home in late else home for home in self.homes]
 
     def _orphans(self, pending: Mapping[int, Any]) -> list[int]:
         living = self._watch.workers({home for part in pending if (home := self.homes[part]) is not None})
         return [part for part in pending if self.homes[part] not in living]
 
     def _quick(self, workers: Iterable[str]) -> list[str]:
-        """Workers that are neither slow nor paused."""
-        return [worker for worker in workers if worker not in self._slow and not self._watch.is_paused(worker)]
+        """Workers that are neither slow nor asleep nor paused."""
+        idle = self._slow | self._watch.silent()
+        return [worker for worker in workers if worker not in idle and not self._watch.is_paused(worker)]
 
-    def _homeless(self) -> list[int]:
+    def homeless(self) -> list[int]:
+        """Parts that no worker holds."""
         return [part for part, home in enumerate(self.homes) if home is None]
 
     def lose(self, parts: Iterable[int]) -> None:
@@ -389,6 +431,9 @@ class Crew:
         """Compute lost blocks again; raise InputError if one cannot be."""
         for cut in self.loads[part].slices:
             future = self._computed.get(cut.block)
+            if future is not None and future.status == "pending" and self._slow:
+                cancel(self.client, [self._computed.pop(cut.block)])  # the workers that may compute it are others now
+                continue
             if future is None or future.status in ("pending", "finished"):
                 continue
             self._computed[cut.block] = again = self._compute(cut.block)
@@ -408,22 +453,15 @@ class Crew:
         if self.client.status != "running":
             return
         with suppress(OSError, TimeoutError):
-            await asyncio.wait_for(self.client._run(renew, self.fit, on_error="ignore"), RENEWAL)
+            await asyncio.wait_for(self.client.run(renew, self.fit, on_error="ignore"), RENEWAL)
 
     def _tell_workers(self, function: Callable[..., None], *arguments: Any, workers: list[Any] | None = None) -> None:
         """Call a function on workers; what one that is slow does with it is not waited for."""
         if self.client.status != "running":
             return
+        client, seconds = self.client, LOOK if self._slow or self._watch.silent() else PATIENCE
         with suppress(OSError, TimeoutError):  # no scheduler, no workers: their state went with them
-            self.client.sync(
-                self.client._run,
-                function,
-                self.fit,
-                *arguments,
-                workers=workers,
-                on_error="ignore",
-                callback_timeout=LOOK if self._slow else PATIENCE,
-            )
+            in_time(client, seconds, client.run, function, self.fit, *arguments, workers=workers, on_error="ignore")
 
 
 class Watch:
@@ -455,12 +493,22 @@ class Watch:
             return []
         if len(self._paused) == len(self._known):
             return list(self._known)
-        processing = self.client.sync(self.client.scheduler.processing, workers=None, callback_timeout=PATIENCE)
+        try:
+            processing = in_time(self.client, PATIENCE, self.client.processing)
+        except (OSError, TimeoutError):
+            return []  # the next look says what is wrong
         return [address for address, keys in processing.items() if keys]
 
     def is_paused(self, worker: str) -> bool:
         """Whether a worker takes no tasks, for its memory is full."""
         return bool(self._known.get(worker, {}).get("status") == "paused")
+
+    def silent(self, seconds: float = SILENCE) -> set[str]:
+        """Workers that have said nothing to the scheduler for so long before the last word of any of them."""
+        heard = {address: float(info["last_seen"]) for address, info in self._known.items()}
+        longest = max(seconds, 3 * heartbeat_interval(len(heard)))  # many workers speak less often
+        latest = max(heard.values(), default=0.0)
+        return {address for address, at in heard.items() if latest - at > longest}
 
     def look_again(self) -> None:
         """Ask the scheduler the next time."""
@@ -497,7 +545,25 @@ def cancel(client: Client, futures: list[Future]) -> None:
     """Take back what is asked for; a client that is closed has done so."""
     if client.status == "running":
         with suppress(*GONE):
-            client.sync(client._cancel, futures, force=True, callback_timeout=PATIENCE)
+            in_time(client, PATIENCE, client.cancel, futures, force=True)
+
+
+def begun(client: Client, call: Callable[..., Any], *arguments: Any, **options: Any) -> concurrent.futures.Future[Any]:
+    """Begin a call of a client in its loop, to be waited for elsewhere; most have no time limit of their own."""
+
+    async def begin() -> Any:
+        return await call(*arguments, **options)
+
+    return asyncio.run_coroutine_threadsafe(begin(), client.loop.asyncio_loop)
+
+
+def in_time(client: Client, seconds: float, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a client; TimeoutError if that takes longer."""
+
+    async def begin() -> Any:
+        return await call(*arguments, **options)
+
+    return client.sync(begin, callback_timeout=seconds)
 
 
 def worker_infos(client: Client) -> dict[str, Any]:
@@ -518,7 +584,7 @@ def worker_infos(client: Client) -> dict[str, Any]:
 def first_done(futures: Iterable[Future], *, all_of_them: bool = False) -> set[Future]:
     """Wait a moment for one future, or all; return those that have ended, however."""
     futures = list(futures)
-    client = futures[0].client  # not distributed.wait, which takes the default client
+    client = futures[0].client  # _wait, for distributed.wait takes the default client
     with suppress(*GONE):  # whatever it is, the state of the futures tells
         client.sync(_wait, futures, timeout=POLL, return_when="ALL_COMPLETED" if all_of_them else "FIRST_COMPLETED")
     return {future for future in futures if future.status != "pending"}
@@ -531,7 +597,8 @@ def facts_of_blocks(
     need = "It was counting the rows of the blocks; smaller blocks need less memory."
     watch = Watch(client, need)
     watch.some_workers()
-    computed = dict(enumerate(client.compute([block.value for block in blocks])))
+    _check_library(client, set(watch.workers()) - watch.silent())
+    computed = dict(enumerate(client.compute([block.value() for block in blocks])))
     told = [client.submit(block_facts, computed[k], pure=False, retries=0) for k in range(len(blocks))]
     pending = set(told)
     try:
@@ -550,6 +617,22 @@ def facts_of_blocks(
     except BaseException:
         cancel(client, [*told, *computed.values()])
         raise
+
+
+def _check_library(client: Client, workers: Iterable[str]) -> None:
+    """Raise FitError where the library is missing: a task that such a worker cannot read ends it without a word."""
+    options: dict[str, Any] = {"workers": sorted(workers), "on_error": "return"}
+    try:
+        told = in_time(client, FIRST_ANSWER, client.run, exec, "import multimargin.dask", {}, **options)
+    except TimeoutError as error:
+        raise FitError(NO_FIRST_ANSWER) from error
+    for worker, answer in told.items():
+        if isinstance(answer, ImportError):
+            msg = (
+                f"The worker {worker} cannot import multimargin.dask: {answer}. Install there what is installed here, "
+                'pip install "multimargin[dask]", and start it again.'
+            )
+            raise FitError(msg) from answer
 
 
 def _raise_of(future: Future, block: RemoteBlock, client: Client) -> None:

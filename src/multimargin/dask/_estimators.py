@@ -81,10 +81,12 @@ class DaskLinearM3L(LinearM3L):
         Passes over its rows that a part makes in an accelerated round. A number asks for accelerated rounds, also where
         features are few.
     straggler_factor : float, optional
-        A part that takes this many times as long in a round as the median (of two parts: as the other one), and a
-        second at least, is given to another worker, where it begins again, and so are all parts of its worker. None
-        waits for all, and the same bits come out of the same parts; a worker that does not answer at all is given up by
-        Dask itself, after ``distributed.scheduler.worker-ttl``. Label blocks, which have no rounds, are waited for.
+        A part that takes this many times as long in a round as the median (of two parts: as the other one), and four
+        seconds at least, is given to another worker, where it begins again, and so are all parts of its worker. A
+        worker that sleeps (says nothing for three seconds, while rows are loaded for thirty) is given up whatever it is
+        needed for. None waits for all, and the same bits come out of the same parts; a worker that does not answer at
+        all is given up by Dask itself, after ``distributed.scheduler.worker-ttl``. Label blocks, which have no rounds,
+        are waited for.
     elastic : bool, default=True
         Whether parts move, with their dual variables, from workers that have several to workers that join while
         training runs.
@@ -231,7 +233,8 @@ class DaskLinearM3L(LinearM3L):
         facts = agreed(self, found)
         layout = self._planned(facts, Machines.of(worker_infos(client)))
         last = self._last_of(facts)
-        with Crew(client, blocks, facts.plan, f"The fit needs {layout.memory} bytes on a worker.") as crew:
+        need = f"The fit needs {layout.memory} bytes on a worker."
+        with Crew(client, blocks, facts.plan, need, self.straggler_factor if layout.rows > 1 else None) as crew:
             crew.hold(computed)
             del computed
             if layout.rows == 1:

@@ -73,8 +73,6 @@ class DaskFleet:
         Threads of a part; None: those of its worker.
     beta : ndarray of shape (n_samples, n_labels), optional
         Dual variables to begin with.
-    straggler_factor : float or None
-        A part that takes this many times as long as the median is given to another worker.
     elastic : bool
         Whether parts move to workers that join.
     """
@@ -88,12 +86,11 @@ class DaskFleet:
         layout: Layout,
         n_jobs: int | None = None,
         beta: NDArray[Any] | None = None,
-        straggler_factor: float | None = None,
         elastic: bool = True,
     ) -> None:
         self.crew, self.facts = crew, facts
         self.n_jobs, self.beta = n_jobs, beta
-        self.straggler_factor, self.elastic = straggler_factor, elastic
+        self.elastic = elastic
         self.slices = row_parts(facts.rows, layout.rows)
         blocks = label_blocks(facts.n_labels, layout.labels)
         self.cells = [Cell(row, block, len(blocks) == 1) for row in range(layout.rows) for block in blocks]
@@ -180,14 +177,16 @@ class DaskFleet:
         crew = self.crew
         answer: Any = None
         lost: set[int] = set()
-        sent = crew.send(common, 0, self.straggler_factor)
+        sent = None if crew.homeless() else crew.send(common, 0)
         if sent is not None:
             asked = {k: crew.ask(function, k, sent, *rest) for k, (function, *rest) in given.items()}
-            lost = crew.finish(asked, self.straggler_factor)
+            lost = crew.finish(asked)
             if not lost:
                 answer = crew.on_home(0, add, [asked[k] for k in sorted(asked)], self.cells, shape)
             if isinstance(answer, list):  # parts that did not have the life they were asked for
                 answer, lost = None, set(answer)
+            if crew.homeless():  # given up while the sum came: it holds, but they have to begin again
+                answer = None
             crew.drop([*asked.values(), sent])
         lost = lost or (crew.gone() if answer is None else set())
         self.voids = self.voids + 1 if answer is None and not lost else 0

@@ -79,7 +79,7 @@ def block_sources(X: Any, y: Any, sample_weight: Any) -> list[Read]:
             )
             raise InputError(msg)
         return part_sources(X)
-    return [partial(block.value.compute, scheduler="synchronous") for block in read_blocks(X, y, sample_weight)]
+    return [partial(block.value().compute, scheduler="synchronous") for block in read_blocks(X, y, sample_weight)]
 
 
 def _described(sources: Sequence[Read], most: int) -> tuple[list[tuple[BlockFacts, bool]], list[Block]]:

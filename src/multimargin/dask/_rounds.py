@@ -43,7 +43,7 @@ def fit_in_rounds(
         else int(model.local_passes),
     )
     beta = None if last is None else last.state["beta"] * (plan.C / last.C)
-    fleet = DaskFleet(crew, facts, layout, model.n_jobs, beta, model.straggler_factor, model.elastic)
+    fleet = DaskFleet(crew, facts, layout, model.n_jobs, beta, model.elastic)
     rounds = _opened(plan, fleet, limits, monitor)
     found = rounds.run()
     if found.status == Status.imprecise and found.rounds < limits.max_iter:
