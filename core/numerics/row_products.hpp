@@ -17,7 +17,23 @@
 #include "core/base/matrix.hpp"
 #include "core/base/simd.hpp"
 
+// Vectors of 64 bytes are quicker where one register holds them, and very slow elsewhere: a MULTIMARGIN_WIDE function is
+// called only if has_wide(), and gives the same numbers as the function it stands in for.
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define MULTIMARGIN_WIDE __attribute__((target("arch=x86-64-v4")))
+#define MULTIMARGIN_HAS_WIDE __builtin_cpu_supports("x86-64-v4")
+#else
+#define MULTIMARGIN_WIDE
+#define MULTIMARGIN_HAS_WIDE false
+#endif
+
 namespace multimargin::numerics {
+
+inline bool has_wide() {
+    static const bool has = MULTIMARGIN_HAS_WIDE;
+    return has;
+}
 
 template <class T>
 MULTIMARGIN_INLINE double row_dot(const DenseRow<T>& row, const double* w, double bias) {
@@ -43,23 +59,42 @@ inline constexpr int block_chunks = 4;
 template <class T>
 inline constexpr int rows_of_block = block_chunks * lanes<T>;
 
-template <int F, class T>
-MULTIMARGIN_INLINE void block_products(const T* W, Index width, const Chunk<T>* block, Chunk<T>* out) {
-    Chunk<T> sum[F][block_chunks] = {};
+// V: a vector of T, of which a block has B / lanes.
+template <int F, class V, class T>
+MULTIMARGIN_INLINE void block_products(const T* W, Index width, const V* block, V* out) {
+    constexpr int vectors = block_chunks * sizeof(Chunk<T>) / sizeof(V);
+    V sum[F][vectors] = {};
     for (Index k = 0; k < width; ++k)
         for (int f = 0; f < F; ++f)
-            for (int c = 0; c < block_chunks; ++c) sum[f][c] += W[f * width + k] * block[k * block_chunks + c];
+            for (int c = 0; c < vectors; ++c) sum[f][c] += W[f * width + k] * block[k * vectors + c];
     for (int f = 0; f < F; ++f)
-        for (int c = 0; c < block_chunks; ++c) out[f * block_chunks + c] = sum[f][c];
+        for (int c = 0; c < vectors; ++c) out[f * vectors + c] = sum[f][c];
 }
 
-// W: features x width; block: width x B.
+// W: features x width; block: width x B; out: features x B.
 template <class T>
 struct BlockProducts {
-    MULTIMARGIN_SIMD static void all(const T* W, Index features, Index width, const Chunk<T>* block, Chunk<T>* out) {
+    static void all(const T* W, Index features, Index width, const T* block, T* out) {
+        (has_wide() ? in_wide : in_chunks)(W, features, width, block, out);
+    }
+
+  private:
+    typedef T Wide __attribute__((vector_size(64)));
+
+    template <int F, class V>
+    MULTIMARGIN_INLINE static void in(const T* W, Index features, Index width, const T* block, T* out) {
+        const V* from = reinterpret_cast<const V*>(block);
+        V* to = reinterpret_cast<V*>(out);
+        constexpr int vectors = rows_of_block<T> * sizeof(T) / sizeof(V);
         Index f = 0;
-        for (; f + 3 <= features; f += 3) block_products<3, T>(W + f * width, width, block, out + f * block_chunks);
-        for (; f < features; ++f) block_products<1, T>(W + f * width, width, block, out + f * block_chunks);
+        for (; f + F <= features; f += F) block_products<F>(W + f * width, width, from, to + f * vectors);
+        for (; f < features; ++f) block_products<1>(W + f * width, width, from, to + f * vectors);
+    }
+    MULTIMARGIN_SIMD static void in_chunks(const T* W, Index features, Index width, const T* block, T* out) {
+        in<3, Chunk<T>>(W, features, width, block, out);
+    }
+    MULTIMARGIN_WIDE static void in_wide(const T* W, Index features, Index width, const T* block, T* out) {
+        in<6, Wide>(W, features, width, block, out);
     }
 };
 
@@ -99,8 +134,7 @@ struct SeparationKernels<DenseRow<T>> {
             for (int r = 0; r < B; ++r)
                 room[k * B + r] = r < count ? static_cast<S>(rows[r].values[static_cast<std::size_t>(k)]) : S(0);
         std::fill_n(room + cols * B, B, static_cast<S>(bias));
-        BlockProducts<S>::all(W, features, cols + 1, reinterpret_cast<const Chunk<S>*>(room),
-                              reinterpret_cast<Chunk<S>*>(out));
+        BlockProducts<S>::all(W, features, cols + 1, room, out);
     }
 };
 

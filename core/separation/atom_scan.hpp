@@ -1,11 +1,14 @@
 #pragma once
 // The best atoms of a block of rows, all atoms looked at: rows lie side by side in chunks, so that one operation serves
-// a chunk of rows.
+// a chunk of rows, and one bit of a word says whether a row has a label.
 //
 // An atom is a set s of labels, or, where it holds most of them, all but a set z. It lies within the set p of labels of
-// a row if |s & p| = |s|, or, |z \ p| being all that p lacks, if |z & p| = |z| + |p| - labels.
+// a row if the row has every label of s, or, if z has every label the row lacks. Few rows qualify for the latter: of the
+// labels a row lacks, the one in the fewest z must be among those of z.
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -20,7 +23,8 @@ using namespace numerics;
 // The smaller of each atom and its complement.
 class AtomMembers {
   public:
-    explicit AtomMembers(const Atoms& atoms) : labels_(atoms.labels) {
+    explicit AtomMembers(const Atoms& atoms)
+        : labels_(atoms.labels), left_out_(static_cast<std::size_t>(atoms.labels), 0) {
         for (Index j = 0; j < atoms.sets.size(); ++j) {
             Index size = 0;
             for (Index l = 0; l < labels_; ++l) size += atoms.sets.has(j, l);
@@ -29,16 +33,23 @@ class AtomMembers {
                 if (atoms.sets.has(j, l) != complement) members_.push_back(static_cast<std::int32_t>(l));
             offsets_.push_back(static_cast<std::int64_t>(members_.size()));
             complement_.push_back(complement);
+            if (!complement) continue;
+            most_left_out_ = std::max(most_left_out_, labels_ - size);
+            for (const auto* z = begin(j); z != end(j); ++z) ++left_out_[static_cast<std::size_t>(*z)];
         }
     }
     Index size() const { return static_cast<Index>(complement_.size()); }
     Index labels() const { return labels_; }
+    // How many complements leave a label out, and how many labels one leaves out at most; -1 if there are none.
+    Index left_out(Index label) const { return left_out_[static_cast<std::size_t>(label)]; }
+    Index most_left_out() const { return most_left_out_; }
     MULTIMARGIN_INLINE const std::int32_t* begin(Index j) const { return members_.data() + offsets_[j]; }
     MULTIMARGIN_INLINE const std::int32_t* end(Index j) const { return members_.data() + offsets_[j + 1]; }
     MULTIMARGIN_INLINE bool is_complement(Index j) const { return complement_[j] != 0; }
 
   private:
-    Index labels_;
+    Index labels_, most_left_out_ = -1;
+    std::vector<Index> left_out_;
     std::vector<std::int64_t> offsets_{0};
     std::vector<std::int32_t> members_;
     std::vector<std::uint8_t> complement_;
@@ -82,12 +93,13 @@ template <class T>
 class AtomScan {
   public:
     static constexpr int rows = rows_of_block<T>;
+    static_assert(rows <= 32);  // bits of a word
 
     AtomScan(const AtomMembers& members, Index features)
         : members_(members),
           scores_(static_cast<std::size_t>(features * block_chunks)),
-          has_{Table(static_cast<std::size_t>(members.labels() * block_chunks)),
-               Table(static_cast<std::size_t>(members.labels() * block_chunks))} {}
+          has_{Words(static_cast<std::size_t>(members.labels())), Words(has_[0].size())},
+          first_{Words(has_[0].size()), Words(has_[0].size())} {}
 
     // Scores of the features, features x rows.
     T* scores() { return reinterpret_cast<T*>(scores_.data()); }
@@ -96,15 +108,26 @@ class AtomScan {
     void set_rows(const SeparationRows& source, Index first, int count) {
         for (const int b : {0, 1}) {
             const LabelSets& sets = b ? source.negative : source.positive;
-            T* has = reinterpret_cast<T*>(has_[b].data());
-            T* total = reinterpret_cast<T*>(total_[b]);
-            std::fill_n(total, rows, T(0));
-            for (Index l = 0; l < members_.labels(); ++l)
-                for (int r = 0; r < rows; ++r) {
-                    const bool is = r < count && sets.has(first + r, l);
-                    has[l * rows + r] = is ? T(1) : T(0);
-                    total[r] += is ? T(1) : T(0);
+            std::ranges::fill(has_[b], 0);
+            std::ranges::fill(first_[b], 0);
+            has_all_[b] = 0;
+            for (int r = 0; r < count; ++r) {
+                const std::uint32_t bit = std::uint32_t{1} << r;
+                Index lacked = 0, rarest = -1;
+                for (Index l = 0; l < members_.labels(); ++l) {
+                    if (sets.has(first + r, l)) {
+                        has_[b][static_cast<std::size_t>(l)] |= bit;
+                    } else {
+                        ++lacked;
+                        if (rarest < 0 || members_.left_out(l) < members_.left_out(rarest)) rarest = l;
+                    }
                 }
+                lacked_[b][r] = static_cast<int>(lacked);
+                if (rarest < 0)
+                    has_all_[b] |= bit;
+                else if (lacked <= members_.most_left_out())
+                    first_[b][static_cast<std::size_t>(rarest)] |= bit;
+            }
         }
     }
 
@@ -115,52 +138,59 @@ class AtomScan {
     }
     Shortlist& list(int r, int b) { return lists_[static_cast<std::size_t>(2 * r + b)]; }
 
+    // Uses the scores up.
     template <class Features>
     void look(const Features& features) {
         look_at_all(features);
     }
 
   private:
-    using Table = Buffer<Chunk<T>>;
+    using Words = std::vector<std::uint32_t>;
 
     template <class Features>
     MULTIMARGIN_SIMD void look_at_all(const Features& features) {
-        const Chunk<T>* scores = scores_.data();
+        Chunk<T>* scores = scores_.data();
+        features.template combine<Chunk<T>, block_chunks>(scores);
         const Index atoms = members_.size();
         for (Index j = 0; j < atoms; ++j) {
-            ChunkMask<T> within[2][block_chunks];
-            bool anywhere = false;
-            for (int b = 0; b < 2; ++b) {
-                Chunk<T> common[block_chunks] = {};
-                const std::int32_t *member = members_.begin(j), *end = members_.end(j);
-                const T size = static_cast<T>(end - member);
-                for (; member != end; ++member)
-                    for (int c = 0; c < block_chunks; ++c) common[c] += has_[b][*member * block_chunks + c];
-                ChunkMask<T> some{};
-                for (int c = 0; c < block_chunks; ++c) {
-                    const Chunk<T> all = members_.is_complement(j)
-                                             ? size - static_cast<T>(members_.labels()) + total_[b][c]
-                                             : Chunk<T>{} + size;
-                    within[b][c] = common[c] == all;
-                    some |= within[b][c];
-                }
-                anywhere |= any(some);
-            }
+            const std::uint32_t within[2] = {rows_with(j, 0), rows_with(j, 1)}, anywhere = within[0] | within[1];
             if (!anywhere) continue;
             Chunk<T> U[block_chunks] = {};
-            features.score(j, [&](Index f, double value) __attribute__((always_inline)) {
+            features.combined(j, [&](Index f, double value) __attribute__((always_inline)) {
                 const T factor = static_cast<T>(value);
                 for (int c = 0; c < block_chunks; ++c) U[c] += factor * scores[f * block_chunks + c];
             });
             for (int c = 0; c < block_chunks; ++c) {
-                offer(j, 0, c, within[0][c], T(1) - U[c]);
-                offer(j, 1, c, within[1][c], T(1) + U[c]);
+                offer(j, 0, c, within[0], T(1) - U[c]);
+                offer(j, 1, c, within[1], T(1) + U[c]);
             }
         }
     }
 
-    MULTIMARGIN_INLINE void offer(Index atom, int b, int c, ChunkMask<T> within, Chunk<T> g) {
-        const ChunkMask<T> better = within & (g > least_[b][c]);
+    // The rows of which an atom lies within a side.
+    MULTIMARGIN_INLINE std::uint32_t rows_with(Index j, int b) const {
+        const std::int32_t *begin = members_.begin(j), *end = members_.end(j);
+        const std::uint32_t* has = has_[b].data();
+        if (!members_.is_complement(j)) {
+            std::uint32_t found = ~std::uint32_t{0};
+            for (const auto* m = begin; m != end; ++m) found &= has[*m];
+            return found;
+        }
+        std::uint32_t found = has_all_[b], maybe = 0;
+        for (const auto* m = begin; m != end; ++m) maybe |= first_[b][static_cast<std::size_t>(*m)];
+        for (; maybe; maybe &= maybe - 1) {
+            const int r = std::countr_zero(maybe);
+            int lacked = 0;
+            for (const auto* m = begin; m != end; ++m) lacked += ~has[*m] >> r & 1;
+            if (lacked == lacked_[b][r]) found |= std::uint32_t{1} << r;
+        }
+        return found;
+    }
+
+    MULTIMARGIN_INLINE void offer(Index atom, int b, int c, std::uint32_t within, Chunk<T> g) {
+        const auto flags = static_cast<std::uint8_t>(within >> (c * lanes<T>)&((1u << lanes<T>)-1));
+        if (!flags) return;
+        const ChunkMask<T> better = expand_flags<T>(flags) & (g > least_[b][c]);
         if (!any(better)) return;
         for (int e = 0; e < lanes<T>; ++e)
             if (better[e])
@@ -169,8 +199,11 @@ class AtomScan {
     }
 
     const AtomMembers& members_;
-    Table scores_, has_[2];
-    Chunk<T> total_[2][block_chunks], least_[2][block_chunks];
+    Buffer<Chunk<T>> scores_;
+    Words has_[2], first_[2];     // by label: rows that have it; rows of which it is the rarest they lack
+    std::uint32_t has_all_[2]{};  // rows that lack nothing
+    int lacked_[2][rows];
+    Chunk<T> least_[2][block_chunks];
     std::array<Shortlist, 2 * rows> lists_;
 };
 

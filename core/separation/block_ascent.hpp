@@ -17,7 +17,7 @@
 // Method: column generation. A scan, at fixed and freshly summed W, looks at every atom of every row; it gives the
 // certificate and adds the best atoms to the lists of the rows. Between scans, sweeps visit the rows in random order and
 // maximise over the lists alone, reading only the rows of W which the listed atoms use. A row is solved exactly if
-// R = I + 11', else by pairwise steps.
+// R = I + 11', else by pairwise steps, until a twentieth of the first violation is left.
 //
 // Acceleration: the point is a mean A of feasible points Z. A pass maximises the dual at (1 - s) A + s Z over Z, row by
 // row, and moves A there. s = 1 is plain block ascent; as s falls, rows take longer steps (their curvature is s |x|^2)
@@ -26,9 +26,10 @@
 // as plain ascent, which converges, if means do not help. An atom leaves a list when it has no weight in Z, and next to none in A.
 //
 // Certificate: gap = sum_i [c_i max(0, max_P g+) - sum O g+] + [d_i max(0, max_N g-) - sum G g-], g+ = 1 - U, g- = 1 +
-// U; dual = sum z - 1/2 sum D o U; primal = dual + gap. All terms of the gap are >= 0. Scans far from
-// the optimum are in single precision, the one that ends training is in double. Cost: a scan rows x (state rows
-// x entries of x + entries of the allowed atoms), on all threads; a sweep rows x (listed state rows x entries of x), on
+// U; dual = sum z - 1/2 sum D o U; primal = dual + gap. All terms of the gap are >= 0. Scans far from the optimum are in
+// single precision. Where one would end training, some rows are looked at again in double, and the rounding they show
+// is added to the gap; if that is then too large, all rows are. Cost: a scan rows x (state rows x entries of x +
+// entries of the allowed atoms), on all threads; a sweep rows x (listed state rows x entries of x), on
 // one. Results do not depend on the number of threads.
 
 #include <algorithm>
@@ -82,6 +83,8 @@ class SeparationSolver {
           lists_(static_cast<std::size_t>(x.rows())),
           live_(static_cast<std::size_t>(x.rows()), 0),
           last_gap_(live_.size(), 0.0),
+          row_gap_(live_.size(), 0.0),
+          row_dual_(live_.size(), 0.0),
           rest_(live_.size(), 0),
           local_(static_cast<std::size_t>(features.rows())),
           place_(static_cast<std::size_t>(features.rows()), -1) {
@@ -144,8 +147,14 @@ class SeparationSolver {
         const bool exact = now.final_pass || now.stopped || coarse_left_ == 0;
         fit::Bounds found = scan(now.limits, exact, control);
         if (!exact && found.within(std::max(now.limits.tol, coarse_until))) {
-            coarse_left_ = 0;
-            found = scan(now.limits, true, control);
+            fit::Bounds wide = found;
+            wide.primal += coarse_error(now.limits.threads, control);
+            if (wide.within(now.limits.tol)) {
+                found = wide;
+            } else {
+                coarse_left_ = 0;
+                found = scan_in<double>(now.limits.threads, control);
+            }
         }
         optimism_ = estimate_ > 0 ? std::clamp(found.gap() / estimate_, 0.2, 2.0) : 1.0;
         if (found.dual < dual_ || found.gap() > most_growth * gap_) forget_momentum();
@@ -232,9 +241,20 @@ class SeparationSolver {
         return scan_in<float>(limits.threads, control);
     }
 
-    // Looks at all atoms of all rows: certificate, and new entries of the lists.
+    // How far single precision may have moved the bounds of the last scan, by what double precision says of some rows.
+    double coarse_error(int threads, Control& control) {
+        constexpr int every = 32;
+        const std::vector<double> gap = row_gap_, dual = row_dual_;
+        scan_in<double>(threads, control, every);
+        double moved = 0.0;
+        for (std::size_t i = 0; i < gap.size(); ++i)
+            moved += std::abs(row_gap_[i] - gap[i]) + std::abs(row_dual_[i] - dual[i]);
+        return every * moved;
+    }
+
+    // Looks at all atoms of all rows, or of one in `every` batch of rows: certificate, and new entries of the lists.
     template <class T>
-    fit::Bounds scan_in(int threads, Control& control) {
+    fit::Bounds scan_in(int threads, Control& control, int every = 1) {
         constexpr int group = AtomScan<T>::rows;
         const Index n = x_.rows();
         using S = std::conditional_t<Kernels::dense, T, double>;
@@ -245,14 +265,13 @@ class SeparationSolver {
             state = state_.data();
         else
             state = copy.data();
-        std::vector<double> gap(static_cast<std::size_t>(n)), dual(static_cast<std::size_t>(n));
-        constexpr int batch = 4;
-        const auto blocks = static_cast<int>((n + batch * group - 1) / (batch * group));
+        constexpr int batch = 4 * group;
+        const auto blocks = static_cast<int>((n + Index{batch} * every - 1) / (Index{batch} * every));
         parallel_for(blocks, threads, control, [&](int block, bool on_caller) {
             AtomScan<T> atoms(members_, features_.rows());
             Buffer<S> room(static_cast<std::size_t>(Kernels::dense ? (x_.cols() + 1) * group : features_.rows()));
-            const Index last = std::min(n, Index{block + 1} * batch * group);
-            for (Index i = Index{block} * batch * group; i < last; i += group) {
+            const Index first = Index{block} * every * batch, last = std::min(n, first + batch);
+            for (Index i = first; i < last; i += group) {
                 if (on_caller) control.wait_a_little();
                 if (control.leave_unfinished(false)) return;
                 const int count = static_cast<int>(std::min<Index>(group, last - i));
@@ -260,15 +279,15 @@ class SeparationSolver {
                 for (int r = 0; r < count; ++r) rows[r] = x_.row(i + r);
                 Kernels::block_scores(rows, count, state, features_.rows(), x_.cols(), bias_, room.data(),
                                       atoms.scores());
-                scan_rows(i, count, atoms, gap, dual);
+                scan_rows(i, count, atoms);
             }
         });
-        const double D = std::accumulate(dual.begin(), dual.end(), 0.0);
-        return {D + std::accumulate(gap.begin(), gap.end(), 0.0), D};
+        const double D = std::accumulate(row_dual_.begin(), row_dual_.end(), 0.0);
+        return {D + std::accumulate(row_gap_.begin(), row_gap_.end(), 0.0), D};
     }
 
     template <class T>
-    void scan_rows(Index first, int count, AtomScan<T>& atoms, std::vector<double>& gaps, std::vector<double>& duals) {
+    void scan_rows(Index first, int count, AtomScan<T>& atoms) {
         double gained[AtomScan<T>::rows][2] = {};
         atoms.set_rows(rows_, first, count);
         for (int r = 0; r < count; ++r) {
@@ -283,7 +302,7 @@ class SeparationSolver {
                 gained[r][e.side < 0] += e.mean * (1.0 - e.side * U);
                 half += 0.5 * e.side * e.mean * U;
             }
-            duals[static_cast<std::size_t>(i)] = used[0] + used[1] - half;
+            row_dual_[static_cast<std::size_t>(i)] = used[0] + used[1] - half;
             for (const int b : {0, 1})
                 atoms.set_level(
                     r, b, used[b] >= (1 - 1e-9) * cost[b] && cost[b] > 0 ? std::max(0.0, gained[r][b] / cost[b]) : 0.0);
@@ -310,7 +329,7 @@ class SeparationSolver {
             if (entries.size() > kept) rest_[static_cast<std::size_t>(i)] = 0;
             for (std::size_t e = kept; e < entries.size(); ++e) std::swap(entries[live++], entries[e]);
             live_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(live);
-            gaps[static_cast<std::size_t>(i)] = gap;
+            row_gap_[static_cast<std::size_t>(i)] = gap;
         }
     }
 
@@ -354,7 +373,7 @@ class SeparationSolver {
         if (k <= 0) {
             put_all_on_best(entries, cost);
         } else if constexpr (Features::unit) {
-            row_problem::solve_unit(entries, gradient_, k, cost);
+            row_problem::solve_unit(entries, gradient_, k, cost, side_values_);
         } else {
             local_gram(entries);
             row_problem::solve_pairwise(entries, gradient_, gram_.data(), k, cost);
@@ -397,6 +416,11 @@ class SeparationSolver {
     void local_gram(std::span<const Entry> entries) {
         const std::size_t n = entries.size();
         gram_.resize(n * n);
+        if constexpr (requires { features_.gram(atoms_.sets, nullptr, Index{0}, gram_.data()); }) {
+            listed_.clear();
+            for (const Entry& e : entries) listed_.push_back(e.atom);
+            return features_.gram(atoms_.sets, listed_.data(), static_cast<Index>(n), gram_.data());
+        }
         for (const auto f : needed_) local_[static_cast<std::size_t>(f)] = 0.0;
         for (std::size_t q = 0; q < n; ++q) {
             const Index atom = entries[q].atom;
@@ -441,6 +465,7 @@ class SeparationSolver {
     std::vector<std::vector<Entry>> lists_;
     std::vector<std::int32_t> live_;
     std::vector<double> norms_, last_gap_;
+    std::vector<double> row_gap_, row_dual_;  // at the last scan
     std::vector<std::uint8_t> rest_;
     // between passes
     std::vector<std::int32_t> order_;
@@ -451,7 +476,8 @@ class SeparationSolver {
     int next_scan_ = 1, patience_ = 1, coarse_left_ = 0;
     // room for one row
     std::vector<double> local_, values_, change_, gradient_, before_, gram_;
-    std::vector<std::int32_t> place_, needed_, changed_;
+    std::vector<std::int32_t> place_, needed_, changed_, listed_;
+    row_problem::SideValues side_values_[2];
 };
 
 }  // namespace multimargin::separation

@@ -15,8 +15,10 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "core/base/matrix.hpp"
+#include "core/separation/label_sets.hpp"
 
 namespace multimargin::separation {
 
@@ -35,6 +37,14 @@ class LabelFeatures {
     template <class Visit>
     MULTIMARGIN_INLINE void score(Index atom, Visit&& visit) const {
         update(atom, visit);
+    }
+
+    // Nothing to sum up before the atoms of a block of rows are looked at.
+    template <class V, int vectors>
+    MULTIMARGIN_INLINE void combine(V*) const {}
+    template <class Visit>
+    MULTIMARGIN_INLINE void combined(Index atom, Visit&& visit) const {
+        score(atom, visit);
     }
 
   private:
@@ -58,6 +68,14 @@ class TableFeatures {
     template <class Visit>
     MULTIMARGIN_INLINE void score(Index atom, Visit&& visit) const {
         update(atom, visit);
+    }
+
+    // Nothing to sum up before the atoms of a block of rows are looked at.
+    template <class V, int vectors>
+    MULTIMARGIN_INLINE void combine(V*) const {}
+    template <class Visit>
+    MULTIMARGIN_INLINE void combined(Index atom, Visit&& visit) const {
+        score(atom, visit);
     }
 
   private:
@@ -134,6 +152,60 @@ class SetFeatures {
             visit(all_pairs_, c2 * q * (q - 1) / 2);
             for (const Index l : z) visit(minus_ + l, -c2 * (q - 1));
         }
+    }
+
+    // Where all atoms of a block of rows are looked at, scores of the state are first summed up, once, to
+    //     single(l) = c1 (S_l + E),   pair(l, m) = c2 (P_lm + T - G_l - G_m),
+    //     without(l), all             such that a complement has all + sum_z without(l) + sum_z pair(l, m).
+    // An atom then has half as many entries. scores: rows() x vectors, in place.
+    template <class V, int vectors>
+    MULTIMARGIN_INLINE void combine(V* scores) const {
+        using T = std::remove_cvref_t<decltype(scores[0][0])>;
+        const auto c1 = static_cast<T>(s_.c1), c2 = static_cast<T>(s_.c2), L = static_cast<T>(s_.labels);
+        const auto at = [=](Index row) __attribute__((always_inline)) { return scores + row * vectors; };
+        for (int c = 0; c < vectors; ++c) {
+            const V E = at(all_)[c];
+            for (Index l = 0; l < s_.labels; ++l) at(l)[c] = c1 * (at(l)[c] + E);
+            at(sum_singles_)[c] = c1 * (at(sum_singles_)[c] + L * E);
+        }
+        if (s_.c2 <= 0) return;
+        for (Index l = 0; l < s_.labels; ++l)
+            for (Index m = 0; m < l; ++m) {
+                const std::int32_t pair = s_.pair_rows[static_cast<std::size_t>(l * s_.labels + m)];
+                if (pair < 0) continue;
+                for (int c = 0; c < vectors; ++c)
+                    at(first_pair_ + pair)[c] =
+                        c2 * (at(first_pair_ + pair)[c] + at(all_pairs_)[c] - at(minus_ + l)[c] - at(minus_ + m)[c]);
+            }
+        for (int c = 0; c < vectors; ++c) {
+            const V pairs = at(all_pairs_)[c], minus = at(sum_minus_)[c];
+            for (Index l = 0; l < s_.labels; ++l)
+                at(pair_sums_ + l)[c] =
+                    c2 * ((L - 2) * at(minus_ + l)[c] - at(pair_sums_ + l)[c] + minus - (L - 1) * pairs) - at(l)[c];
+            at(sum_singles_)[c] += c2 * (at(sum_pairs_)[c] + (L - 1) * (L / 2 * pairs - minus));
+        }
+    }
+    template <class Visit>
+    MULTIMARGIN_INLINE void combined(Index atom, Visit&& visit) const {
+        const auto z = members(atom);
+        const double a = s_.scale[static_cast<std::size_t>(atom)];
+        const bool complement = s_.complement[static_cast<std::size_t>(atom)], pairs = s_.c2 > 0;
+        visit(constant_, 1.0);
+        if (complement) visit(sum_singles_, a);
+        const Index first = complement && pairs ? pair_sums_ : 0;
+        for (const Index l : z) visit(first + l, complement && !pairs ? -a : a);
+        if (pairs) for_pairs(z, [&](Index row) __attribute__((always_inline)) { visit(row, a); });
+    }
+
+    // R between some atoms, n x n, from the numbers of labels they share.
+    MULTIMARGIN_SIMD void gram(const LabelSets& sets, const std::int32_t* atoms, Index n, double* R) const {
+        const double* scale = s_.scale.data();
+        for (Index p = 0; p < n; ++p)
+            for (Index q = 0; q <= p; ++q) {
+                const double shared = static_cast<double>(sets.shared(atoms[p], atoms[q]));
+                const double kappa = shared * (s_.c1 + 0.5 * s_.c2 * (shared - 1));
+                R[p * n + q] = R[q * n + p] = 1.0 + kappa * scale[atoms[p]] * scale[atoms[q]];
+            }
     }
 
   private:

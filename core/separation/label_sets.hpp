@@ -1,6 +1,7 @@
 #pragma once
 // Sets of labels as bits, and whether one lies within another.
 
+#include <bit>
 #include <vector>
 
 #include "core/labels/bits.hpp"
@@ -27,6 +28,14 @@ class LabelSets {
         for (Index w = 0; w < words_; ++w)
             if (other[w] & ~own[w]) return false;
         return true;
+    }
+
+    // How many labels two of the sets have in common.
+    MULTIMARGIN_INLINE Index shared(Index i, Index j) const {
+        const labels::Word *one = bits_.data() + i * words_, *other = bits_.data() + j * words_;
+        Index count = 0;
+        for (Index w = 0; w < words_; ++w) count += std::popcount(one[w] & other[w]);
+        return count;
     }
 
   private:

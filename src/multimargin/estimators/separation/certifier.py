@@ -34,6 +34,7 @@ from multimargin.label_kernels import FunctionKernel, Polynomial
 __all__ = ["Functions", "ModelPoint", "Objective", "SeparationCertifier"]
 
 BLOCK_BYTES = 64 * 2**20
+CACHED = 2**20  # bytes of numbers that are looked at several times in turn
 MANY_ATOMS, MOST_PAIRS = 2000, 10**7
 """The matrix between fewer atoms is soon made; more label pairs would take more room than it."""
 
@@ -121,9 +122,12 @@ class SeparationCertifier:
         terms = self._terms(point.sets, self.n_labels)
         for block in self._blocks_of(np.arange(self.n_labels, len(self.problem.atoms))):
             part = terms.mixed(block, orthogonal=True)
-            scores = labels @ self._share_of_labels(block).T + self._values(part)
-            more = self._worst(scores - reference, *self._sides(block))
-            above, below = np.minimum(above, more[0]), np.minimum(below, more[1])
+            share = self._share_of_labels(block).T
+            decisions = Functions(
+                part.coef + point.labels.coef @ share - point.reference.coef,
+                part.constant + point.labels.constant @ share - point.reference.constant,
+            )
+            self._lower(above, below, decisions, block)
             norm += self._products(terms, part, block)
         return Objective(norm, above, below, self.problem.cost)
 
@@ -173,16 +177,12 @@ class SeparationCertifier:
 
     def feasible(self, D: sp.csr_array) -> sp.csr_array:
         """Dual variables without those of sets that have no part in their row, and no side's sum above its cost."""
-        columns = sp.csc_array(D, dtype=np.float64, copy=True)
-        for block in self._blocks_of(np.flatnonzero(np.diff(columns.indptr))):
-            within, without = self._sides(block)
-            for k, j in enumerate(block):
-                part = slice(columns.indptr[j], columns.indptr[j + 1])
-                rows, values = columns.indices[part], columns.data[part]
-                fits = np.where(values > 0, within[rows, k], without[rows, k])
-                columns.data[part] = np.where(fits, values, 0.0)
-        D = sp.csr_array(columns)
+        D = sp.csr_array(D, dtype=np.float64, copy=True)
+        D.sum_duplicates()
         row = np.repeat(np.arange(D.shape[0]), np.diff(D.indptr))
+        for side, labels in ((1.0, self._positive), (-1.0, self._negative)):
+            cells = np.flatnonzero(side * D.data > 0)
+            D.data[cells[~self._within(row[cells], D.indices[cells], labels)]] = 0.0
         for side, cost in zip((1.0, -1.0), self.problem.cost.T, strict=True):
             weight = np.maximum(side * D.data, 0.0)
             sums = np.bincount(row, weights=weight, minlength=D.shape[0])
@@ -213,12 +213,35 @@ class SeparationCertifier:
         below = np.where(without, -scores, np.inf).min(axis=1, initial=np.inf)
         return above, below
 
-    def _sides(self, block: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which sets lie within the labels of a row, and which within those it lacks."""
+    def _lower(self, above: Any, below: Any, decisions: Functions, block: NDArray[np.intp]) -> None:
+        """Take the worst margins of the sets of a block into those so far; as many rows at a time as caches hold."""
         sets = self._sets[block].astype(np.float32)  # counts of labels are exact in it
         size = sets.sum(axis=1)
-        within, without = (side.astype(np.float32) @ sets.T == size for side in (self._positive, self._negative))
-        return within, without
+        small = np.flatnonzero(size <= self._positive.sum(axis=1).max(initial=0))  # others lie within no row's labels
+        at_once = max(16, CACHED // (8 * len(block)))
+        for first in range(0, len(above), at_once):
+            rows = slice(first, first + at_once)
+            scores = np.asarray(self._X[rows] @ decisions.coef + decisions.constant)
+            within = self._positive[rows].astype(np.float32) @ sets[small].T == size[small]
+            without = self._negative[rows].astype(np.float32) @ sets.T == size
+            more = np.where(within, scores[:, small], np.inf).min(axis=1, initial=np.inf)
+            np.minimum(above[rows], more, out=above[rows])
+            more = -np.where(without, scores, -np.inf).max(axis=1, initial=-np.inf)
+            np.minimum(below[rows], more, out=below[rows])
+
+    def _within(self, rows: NDArray[np.intp], atoms: NDArray[np.intp], labels: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether each of these atoms lies within these labels of its row."""
+        single = atoms < self.n_labels
+        found = np.zeros(len(rows), dtype=bool)
+        found[single] = labels[rows[single], atoms[single]]
+        larger = np.flatnonzero(~single)
+        if len(larger):
+            lacked, sets = np.packbits(~labels, axis=1), np.packbits(self._sets > 0, axis=1)
+            at_once = max(1, BLOCK_BYTES // lacked.shape[1])
+            for k in range(0, len(larger), at_once):
+                some = larger[k : k + at_once]
+                found[some] = ~(lacked[rows[some]] & sets[atoms[some]]).any(axis=1)
+        return found
 
     @cached_property
     def _sets(self) -> NDArray[np.float64]:
