@@ -1,6 +1,9 @@
 // What only tests and benchmarks call: oracles row by row, the slow truth, and a solver that does nothing.
 #include <nanobind/stl/string.h>
 
+#include <atomic>
+#include <limits>
+
 #include "bindings/cuts.hpp"
 #include "bindings/python_control.hpp"
 #include "core/base/parallel.hpp"
@@ -32,6 +35,17 @@ int rehearse(double seconds, int threads, int fail_at, nb::object report, double
         if (control.tick({.pass = ++pass, .time = control.elapsed()})) break;
     }
     return pass;
+}
+
+// Counts the tasks of loops on 1, 2 ... `threads` threads, in each of which there is a loop of as many and one more.
+int loops_within_loops(int tasks, int threads) {
+    PythonControl control(nb::none(), std::numeric_limits<double>::infinity());
+    nb::gil_scoped_release release;
+    std::atomic<int> done{0};
+    for (int t = 1; t <= threads; ++t)
+        parallel_for(tasks, t, control,
+                     [&](int, bool) { parallel_for(tasks, t + 1, control, [&](int, bool) { ++done; }); });
+    return done;
 }
 
 // y: start in, maximiser out.
@@ -118,6 +132,7 @@ Array exhaustive_oracle(Matrix<double> u, Matrix<std::int32_t> pairs, Vector<dou
 }  // namespace
 
 void bind_testing(nb::module_& m) {
+    m.def("loops_within_loops", &loops_within_loops, nb::arg("tasks"), nb::arg("threads"));
     m.def("rehearse", &rehearse, nb::arg("seconds"), nb::arg("threads"), nb::arg("fail_at"), nb::arg("report").none(),
           nb::arg("time_limit"));
     m.def("f_score_oracle", &f_score_oracle, nb::arg("u").noconvert(), nb::arg("pairs").noconvert(),

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 namespace multimargin::inline base {
 
@@ -22,6 +23,8 @@ struct Progress {
 
 // hand_over: another solver would finish sooner. imprecise: rounding keeps the gap above the tolerance.
 enum class Status { converged, max_iter, time_limit, stopped, hand_over, imprecise };
+
+class Crew;
 
 class Control {
   public:
@@ -75,6 +78,9 @@ class Control {
         stop_.store(true, std::memory_order_relaxed);
     }
 
+    // The threads that wait for its loops (parallel.hpp).
+    std::shared_ptr<Crew>& crew() { return crew_; }
+
   protected:
     // True asks the solver to stop. May throw.
     virtual bool report(const Progress& progress) = 0;
@@ -109,6 +115,7 @@ class Control {
     std::int64_t work_ = 0;
     Status reason_ = Status::stopped;
     std::atomic<bool> stop_{false}, abandoned_{false};
+    std::shared_ptr<Crew> crew_;
 };
 
 }  // namespace multimargin::inline base

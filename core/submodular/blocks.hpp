@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "core/base/chunks.hpp"
-#include "core/base/crew.hpp"
+#include "core/base/parallel.hpp"
 #include "core/base/rng.hpp"
 #include "core/submodular/certifier.hpp"
 #include "core/submodular/coordinates.hpp"
@@ -55,7 +55,6 @@ class SubmodularBlocks {
           norm_(static_cast<std::size_t>(problem.rows())),
           before_(norm_.size()),
           cached_gap_(norm_.size(), std::numeric_limits<double>::infinity()),
-          crew_(limits.threads),
           order_(norm_.size()),
           rng_(limits.seed),
           scale_(problem.total_cost() * problem.largest_loss()),
@@ -368,7 +367,7 @@ class SubmodularBlocks {
         std::atomic<bool> left{false};
         std::atomic<std::size_t> next{0};
         batch_.begin(coordinates_.bias());
-        crew_.run(worth ? crew_.threads() : 1, control, [&](int t, bool on_caller) {
+        parallel_for(worth ? limits_.threads : 1, limits_.threads, control, [&](int t, bool on_caller) {
             ChunkVector<double>& u = spare_[t];
             begin(t);
             std::copy_n(pair_scores(), v_.size(), &u[first_pair_]);
@@ -576,7 +575,6 @@ class SubmodularBlocks {
     std::vector<RowPlanes> planes_;
     std::vector<double> norm_, before_, cached_gap_;
     std::vector<std::vector<std::pair<int, int>>> pairs_of_;
-    Crew crew_;
     std::vector<RowOracle> oracles_;
     std::vector<ChunkVector<double>> spare_;
     std::vector<std::int32_t> order_, waiting_;

@@ -36,6 +36,11 @@ def test_an_exception_in_a_task_is_rethrown(threads):
         _core.testing.rehearse(60.0, threads, 1, None, float("inf"))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_task_of_loops_within_loops_is_done_once(threads):
+    assert _core.testing.loops_within_loops(40, threads) == 40 * 40 * threads
+
+
 def test_other_python_threads_run_meanwhile():
     """The interpreter lock is released: a second thread makes progress while native code runs."""
     count = 0
