@@ -65,11 +65,14 @@ def _average(values: NDArray[np.float64], weight: NDArray[np.float64] | None) ->
     if weight is None:
         return float(np.mean(values))
     total = float(weight.sum())
-    return float(weight @ values) / total if total > 0 else 1.0
+    return float(np.einsum("i,i", weight, values)) / total if total > 0 else 1.0
 
 
 def squared_lengths(X: Any, weight: NDArray[np.float64] | None = None) -> float:
-    """Sum over the rows of x.x times their weights, in double precision, in one pass and without a copy of X."""
+    """Sum over the rows of x.x times their weights, in double precision, in one pass and without a copy of X.
+
+    By einsum, for BLAS would start threads, which go on turning on the processors that those of the solver need.
+    """
     n = X.shape[0]
     if sp.issparse(X):
         X = sp.csr_array(X)  # shares the entries of a CSR matrix
@@ -82,9 +85,11 @@ def squared_lengths(X: Any, weight: NDArray[np.float64] | None = None) -> float:
         block = X[start:stop] if rows is None else X.data[rows[start] : rows[stop]]
         block = block.astype(np.float64, copy=False)
         if weight is None:
-            total += float(np.vdot(block, block))
+            block = block.reshape(-1)
+            total += float(np.einsum("i,i", block, block))
         elif rows is None:
-            total += float(weight[start:stop] @ np.einsum("ij,ij->i", block, block))
+            total += float(np.einsum("i,ij,ij", weight[start:stop], block, block))
         else:
-            total += float(np.repeat(weight[start:stop], np.diff(rows[start : stop + 1])) @ (block * block))
+            of_entries = np.repeat(weight[start:stop], np.diff(rows[start : stop + 1]))
+            total += float(np.einsum("i,i,i", of_entries, block, block))
     return total
