@@ -459,20 +459,22 @@ main([sys.argv[1], "--no-nanny", "--no-dashboard", "--nthreads", "1", "--name", 
 """
 
 
-def test_worker_without_the_library(client, folder):
-    def is_there():
-        return any(info["name"] == "bare" for info in _crew.worker_infos(client).values())
+def test_worker_without_the_library(folder):
+    """On a cluster of its own: where there has been a fit, such a worker is sent what it cannot read, and leaves."""
+    with local_cluster(1) as cluster, distributed.Client(cluster) as client:
 
-    command = [sys.executable, "-c", WORKER_WITHOUT_LIBRARY, client.scheduler.address]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_until(is_there)
-        with pytest.raises(FitError, match=r"The worker tcp://.* cannot import multimargin.dask: .*Install there"):
-            DaskLinearM3L(**PARAMETERS, layout=(2, 1)).fit(PartFiles(folder))
-    finally:
-        process.kill()
-        process.wait()
-    wait_until(lambda: not is_there())
+        def is_there():
+            return any(info["name"] == "bare" for info in _crew.worker_infos(client).values())
+
+        command = [sys.executable, "-c", WORKER_WITHOUT_LIBRARY, client.scheduler.address]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(is_there)
+            with pytest.raises(FitError, match=r"The worker .* cannot import multimargin.dask: .*Install there"):
+                DaskLinearM3L(**PARAMETERS, layout=(2, 1)).fit(PartFiles(folder))
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_rows_that_went_with_their_worker_are_named(client):
