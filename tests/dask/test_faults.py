@@ -16,7 +16,7 @@ import pytest
 from dask_problems import cut, local_cluster, small_problem
 
 from multimargin import LinearM3L, certify
-from multimargin.dask import DaskLinearM3L, _crew, _fleet, _worker
+from multimargin.dask import DaskLinearM3L, _crew, _fleet, _waits, _worker
 from multimargin.dask._fleet import DaskFleet
 from multimargin.datasets import PartFiles
 from multimargin.errors import FitError, InputError
@@ -73,7 +73,7 @@ def kill_one(client, part=0, *, until_noticed=False):
     """End a worker that holds a part, as the kernel does when memory runs out."""
     address, pid = home_of(client, part)
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not until_noticed or address not in _crew.worker_infos(client))
+    wait_until(lambda: not until_noticed or address not in _waits.worker_infos(client))
 
 
 def wait_until(holds):
@@ -225,7 +225,7 @@ def put_to_sleep(monkeypatch, moment, sleep_now):
     elif moment == "gathers":
         before(monkeypatch, "call", sleep_now, lambda function, *_: function.__name__ == "last_beta", turn=1)
     else:
-        monkeypatch.setattr(_crew, "PATIENCE", 5.0)
+        monkeypatch.setattr(_waits, "PATIENCE", 5.0)
         before(monkeypatch, "_ask_to_load", sleep_now, turn=1)
 
 
@@ -281,7 +281,7 @@ def _same(value):
 
 
 def test_sum_that_travels_for_longer_than_a_look(client, folder, monkeypatch):
-    monkeypatch.setattr(_crew, "LOOK", 0.2)
+    monkeypatch.setattr(_waits, "LOOK", 0.2)
     usual = _fleet.add_visits
     monkeypatch.setattr(_fleet, "add_visits", lambda *given: Slow(usual(*given)))
     model = DaskLinearM3L(random_state=0, tol=1e-9, C=0.3, layout=(2, 1), local_passes=10, max_iter=2)
@@ -291,7 +291,7 @@ def test_sum_that_travels_for_longer_than_a_look(client, folder, monkeypatch):
 
 
 def test_workers_that_join_are_used(client, folder, monkeypatch):
-    usual = _crew.worker_infos
+    usual = _waits.worker_infos
     hidden, seen = set(sorted(usual(client))[1:]), []
 
     def some(client):
@@ -301,9 +301,9 @@ def test_workers_that_join_are_used(client, folder, monkeypatch):
         seen.append([len(parts) for _, parts in client.run(_parts_held).values()])
         if len(seen) == 2:
             hidden.clear()
-            sleep(1.1 * _crew.LOOK)
+            sleep(1.1 * _waits.LOOK)
 
-    monkeypatch.setattr(_crew, "worker_infos", some)
+    monkeypatch.setattr(_waits, "worker_infos", some)
     model = DaskLinearM3L(**PARAMETERS, layout=(3, 1), local_passes=10, warm_start=True, callback=join)
     model.fit(PartFiles(folder, dtype=np.float64))
     assert sorted(seen[1]) == [0, 0, 3]
@@ -317,7 +317,7 @@ def pause(client, worker, fraction):
     """Let a worker find its memory full, or not any more."""
     client.run(_set_pause, fraction, workers=[worker])
     expected = "paused" if fraction < 0.5 else "running"
-    wait_until(lambda: _crew.worker_infos(client)[worker]["status"] == expected)
+    wait_until(lambda: _waits.worker_infos(client)[worker]["status"] == expected)
 
 
 def _set_pause(fraction, dask_worker):
@@ -326,7 +326,7 @@ def _set_pause(fraction, dask_worker):
 
 @pytest.mark.parametrize("while_they", ["count rows", "train labels", "train rows"])
 def test_paused_worker_is_an_error(client, folder, monkeypatch, while_they):
-    monkeypatch.setattr(_crew, "PATIENCE", 4.0)
+    monkeypatch.setattr(_waits, "PATIENCE", 4.0)
     paused = []
     usual = _crew.Crew.ask
 
@@ -337,7 +337,7 @@ def test_paused_worker_is_an_error(client, folder, monkeypatch, while_they):
         return usual(crew, function, part, *arguments)
 
     if while_they == "count rows":
-        paused += sorted(_crew.worker_infos(client))
+        paused += sorted(_waits.worker_infos(client))
         for worker in paused:
             pause(client, worker, 1e-6)
     else:
@@ -354,8 +354,8 @@ def test_paused_worker_is_an_error(client, folder, monkeypatch, while_they):
 
 
 def test_paused_worker_that_is_not_needed(client, folder, monkeypatch):
-    monkeypatch.setattr(_crew, "PATIENCE", 4.0)
-    worker = sorted(_crew.worker_infos(client))[0]
+    monkeypatch.setattr(_waits, "PATIENCE", 4.0)
+    worker = sorted(_waits.worker_infos(client))[0]
     pause(client, worker, 1e-6)
     held = []
     try:
@@ -464,7 +464,7 @@ def test_worker_without_the_library(folder):
     with local_cluster(1) as cluster, distributed.Client(cluster) as client:
 
         def is_there():
-            return any(info["name"] == "bare" for info in _crew.worker_infos(client).values())
+            return any(info["name"] == "bare" for info in _waits.worker_infos(client).values())
 
         command = [sys.executable, "-c", WORKER_WITHOUT_LIBRARY, client.scheduler.address]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -479,7 +479,7 @@ def test_worker_without_the_library(folder):
 
 def test_rows_that_went_with_their_worker_are_named(client):
     X, Y = small_problem(n_labels=5)
-    address = sorted(_crew.worker_infos(client))[0]
+    address = sorted(_waits.worker_infos(client))[0]
     pid = client.run(os.getpid, workers=[address])[address]
     held = client.scatter(cut(X, 150), workers=[address], hash=False)
     os.kill(pid, signal.SIGKILL)
@@ -488,7 +488,7 @@ def test_rows_that_went_with_their_worker_are_named(client):
 
 
 def test_all_workers_gone(folder, monkeypatch):
-    monkeypatch.setattr(_crew, "PATIENCE", 2.0)
+    monkeypatch.setattr(_waits, "PATIENCE", 2.0)
     with local_cluster(1, processes=False) as cluster, distributed.Client(cluster):
 
         def end(progress):

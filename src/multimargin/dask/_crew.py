@@ -14,20 +14,18 @@ import concurrent.futures
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, Self
 
-from distributed import Client, Future, KilledWorker
-from distributed.client import _wait
-from distributed.comm import CommClosedError
-from distributed.scheduler import heartbeat_interval
+from distributed import Client, Future
 from tornado.ioloop import PeriodicCallback
 
+from multimargin.dask import _waits
 from multimargin.dask._collections import RemoteBlock
-from multimargin.dask._facts import block_facts
+from multimargin.dask._first_look import FIRST_ANSWER, NO_FIRST_ANSWER
+from multimargin.dask._watch import SILENCE, Watch
 from multimargin.dask._worker import (
     LEASE,
     LOST,
@@ -42,28 +40,14 @@ from multimargin.dask._worker import (
     stop,
 )
 from multimargin.errors import FitError, InputError
-from multimargin.estimators.m3l.blocks import BlockFacts
 from multimargin.estimators.m3l.plans import Plan
 
-__all__ = ["Crew", "Load", "facts_of_blocks"]
+__all__ = ["Crew", "Load"]
 
-POLL = 0.2
-"""Seconds between two looks at the answers."""
-LOOK = 1.0
-"""Seconds between two looks at the workers."""
-PATIENCE = 30.0
-"""Seconds to wait for a worker where there is none, or where the one that is needed has no memory left to run."""
-SILENCE = 3.0
-"""Seconds after which a worker sleeps that says nothing while others do; one that is awake does every half second."""
-FIRST_ANSWER = 300.0
-"""Seconds in which workers import this library."""
-NO_FIRST_ANSWER = f"A worker of the cluster has not answered for {FIRST_ANSWER:.0f} seconds. Restart it and fit again."
 RENEWAL = LEASE / 10
 """Seconds between two words to the workers that the fit goes on."""
 MOST_LOSSES = 4
 """Lives of a part that may be lost."""
-OF_WORKERS = (CancelledError, CommClosedError, KilledWorker)
-GONE = (*OF_WORKERS, OSError, TimeoutError)
 
 
 @dataclass(frozen=True)
@@ -101,7 +85,7 @@ class Crew:
 
     def __enter__(self) -> Self:
         try:
-            in_time(self.client, FIRST_ANSWER, self.client.register_plugin, PartsPlugin())
+            _waits.in_time(self.client, FIRST_ANSWER, self.client.register_plugin, PartsPlugin())
         except TimeoutError as error:
             raise FitError(NO_FIRST_ANSWER) from error
         self._clock = PeriodicCallback(self._renew, 1000 * RENEWAL)
@@ -110,7 +94,7 @@ class Crew:
 
     def __exit__(self, *_: object) -> None:
         self.client.loop.add_callback(self._clock.stop)
-        cancel(self.client, [*self._asked, *self._computed.values()])
+        _waits.cancel(self.client, [*self._asked, *self._computed.values()])
         self._asked.clear()
         self._computed.clear()
         self._tell_workers(forget)
@@ -166,14 +150,14 @@ class Crew:
         home, began = self.homes[part], monotonic()
         if self.client.status != "running":
             return None
-        sending = begun(self.client, self.client.scatter, [values], workers=[home], hash=False)
-        while not concurrent.futures.wait([sending], timeout=POLL).done:
+        sending = _waits.begun(self.client, self.client.scatter, [values], workers=[home], hash=False)
+        while not concurrent.futures.wait([sending], timeout=_waits.POLL).done:
             self._give_up_late([part], began, self._usual.get("send"))
             if self._orphans({part: sending}):
                 return None  # it is not cancelled: what still arrives would have no owner who lets go of it
         try:
             (future,) = sending.result()
-        except (*GONE, KeyError):  # KeyError: the scheduler has no such worker any more
+        except (*_waits.GONE, KeyError):  # KeyError: the scheduler has no such worker any more
             return None
         if self.homeless():  # another part was given up meanwhile
             return None
@@ -192,7 +176,7 @@ class Crew:
         lost: set[int] = set()
         pending = dict(asked)
         while pending:
-            first_done(pending.values(), all_of_them=self.straggler_factor is None)
+            _waits.first_done(pending.values(), all_of_them=self.straggler_factor is None)
             for part in [part for part, future in pending.items() if future.status != "pending"]:
                 future = pending.pop(part)
                 ended.append(monotonic() - began)
@@ -227,7 +211,7 @@ class Crew:
         self._asked.difference_update(futures)
         running = [future for future in futures if future.status == "pending"]
         if running:
-            cancel(self.client, running)
+            _waits.cancel(self.client, running)
 
     def moves(self) -> list[tuple[int, str]]:
         """Return parts that should move, and where to: from workers with several to workers with none."""
@@ -313,7 +297,7 @@ class Crew:
         pending = dict(asked)
 
         def late() -> None:
-            self._give_up_late(pending, began, usual, PATIENCE if silence is None else silence)
+            self._give_up_late(pending, began, usual, _waits.PATIENCE if silence is None else silence)
 
         try:
             while pending:
@@ -336,17 +320,18 @@ class Crew:
         return answers, lost
 
     def _done(self, pending: Mapping[int, Future]) -> list[int]:
-        done = {future.key for future in first_done(pending.values())}
+        done = {future.key for future in _waits.first_done(pending.values())}
         return [part for part, future in pending.items() if future.key in done]
 
     def _answer(self, future: Future, part: int, on_poll: Callable[[], None] | None = None) -> Any:
         """Answer of a task that has ended; LOST if its worker went before it was brought here."""
         try:
             if future.status != "finished":
-                return future.result(timeout=LOOK)  # why it failed, which is here already
-            bringing = begun(self.client, self.client.gather, future)  # begun once: however long it takes, it arrives
+                return future.result(timeout=_waits.LOOK)  # why it failed, which is here already
+            # Begun once: however long it takes, it arrives.
+            bringing = _waits.begun(self.client, self.client.gather, future)
             try:
-                while not concurrent.futures.wait([bringing], timeout=POLL).done:
+                while not concurrent.futures.wait([bringing], timeout=_waits.POLL).done:
                     if on_poll is not None:
                         on_poll()
                     if self._orphans({part: future}):
@@ -357,15 +342,15 @@ class Crew:
         except MemoryError as error:
             msg = f"A worker has run out of memory in part {part}. {self.need}"
             raise FitError(msg) from error
-        except GONE as error:
-            if future.status == "error" and not isinstance(error, OF_WORKERS):
+        except _waits.GONE as error:
+            if future.status == "error" and not isinstance(error, _waits.OF_WORKERS):
                 raise  # of the task, such as a file that cannot be read
             return LOST
 
     def _give_up_late(self, parts: Iterable[int], began: float, usual: float | None, silence: float = SILENCE) -> None:
         """Give up workers that sleep; if none does, those of parts that take many times as long as usual."""
         seconds = monotonic() - began
-        if self.straggler_factor is None or seconds < silence + LOOK:  # before, nobody can be told to sleep
+        if self.straggler_factor is None or seconds < silence + _waits.LOOK:  # before, nobody can be told to sleep
             return
         homes = {home for home in self.homes if home is not None}
         late = self._watch.silent(silence) & homes
@@ -383,7 +368,7 @@ class Crew:
             self._slow -= better if late else set()
         if better:
             self._slow |= late
-            cancel(self.client, list(self._computed.values()))  # blocks that are on their way may be there
+            _waits.cancel(self.client, list(self._computed.values()))  # blocks that are on their way may be there
             self._computed.clear()
             self.homes = [None if home in late else home for home in self.homes]
 
@@ -432,12 +417,13 @@ class Crew:
         for cut in self.loads[part].slices:
             future = self._computed.get(cut.block)
             if future is not None and future.status == "pending" and self._slow:
-                cancel(self.client, [self._computed.pop(cut.block)])  # the workers that may compute it are others now
+                # The workers that may compute it are others now.
+                _waits.cancel(self.client, [self._computed.pop(cut.block)])
                 continue
             if future is None or future.status in ("pending", "finished"):
                 continue
             self._computed[cut.block] = again = self._compute(cut.block)
-            if not first_done([again]):
+            if not _waits.first_done([again]):
                 continue
             if again.status != "finished":
                 name = self.blocks[cut.block].name
@@ -459,198 +445,12 @@ class Crew:
         """Call a function on workers; what one that is slow does with it is not waited for."""
         if self.client.status != "running":
             return
-        client, seconds = self.client, LOOK if self._slow or self._watch.silent() else PATIENCE
+        client, seconds = self.client, _waits.LOOK if self._slow or self._watch.silent() else _waits.PATIENCE
         with suppress(OSError, TimeoutError):  # no scheduler, no workers: their state went with them
-            in_time(client, seconds, client.run, function, self.fit, *arguments, workers=workers, on_error="ignore")
-
-
-class Watch:
-    """Which workers there are, asked for at most once a second."""
-
-    def __init__(self, client: Client, need: str) -> None:
-        self.client, self.need = client, need
-        self._known: dict[str, Any] = {}
-        self._looked = -LOOK
-        self._paused: dict[str, float] = {}
-
-    def workers(self, needed: Iterable[str] = ()) -> list[str]:
-        """Addresses of the workers; raises FitError where a needed one has been out of memory for too long."""
-        now = monotonic()
-        if now - self._looked >= LOOK:
-            self._known = worker_infos(self.client)
-            self._looked = now
-            stuck = {address for address, info in self._known.items() if _is_stuck(info)}
-            self._paused = {address: self._paused.get(address, now) for address in stuck}
-        for address in needed:
-            if now - self._paused.get(address, now) > PATIENCE:
-                msg = f"The worker {address} is paused: its memory is full. {self.need}"
-                raise FitError(msg)
-        return list(self._known)
-
-    def needed_by_any(self) -> list[str]:
-        """Addresses of the workers that have something to do, or of all where none can."""
-        if not self._paused:
-            return []
-        if len(self._paused) == len(self._known):
-            return list(self._known)
-        try:
-            processing = in_time(self.client, PATIENCE, self.client.processing)
-        except (OSError, TimeoutError):
-            return []  # the next look says what is wrong
-        return [address for address, keys in processing.items() if keys]
-
-    def is_paused(self, worker: str) -> bool:
-        """Whether a worker takes no tasks, for its memory is full."""
-        return bool(self._known.get(worker, {}).get("status") == "paused")
-
-    def silent(self, seconds: float = SILENCE) -> set[str]:
-        """Workers that have said nothing to the scheduler for so long before the last word of any of them."""
-        heard = {address: float(info["last_seen"]) for address, info in self._known.items()}
-        longest = max(seconds, 3 * heartbeat_interval(len(heard)))  # many workers speak less often
-        latest = max(heard.values(), default=0.0)
-        return {address for address, at in heard.items() if latest - at > longest}
-
-    def look_again(self) -> None:
-        """Ask the scheduler the next time."""
-        self._looked = -LOOK
-
-    def some_workers(self) -> list[str]:
-        """Addresses of the workers, in the order of their names; waits for one if there is none."""
-        since = monotonic()
-        while True:
-            self.look_again()
-            if self.workers():
-                names = {address: str(info.get("name", address)) for address, info in self._known.items()}
-                return sorted(self._known, key=lambda address: (len(names[address]), names[address]))
-            if monotonic() - since > PATIENCE:
-                msg = (
-                    f"The cluster has had no worker for {PATIENCE:.0f} seconds: all of them have ended. Start workers "
-                    f"and fit again. {self.need}"
-                )
-                raise FitError(msg)
-            sleep(POLL)
-
-
-def _is_stuck(info: Mapping[str, Any]) -> bool:
-    """Whether a worker is paused and runs nothing: what ran when its memory was full goes on."""
-    counts = info.get("metrics", {}).get("task_counts") or {}
-    return info.get("status") == "paused" and not counts.get("executing")
+            _waits.in_time(
+                client, seconds, client.run, function, self.fit, *arguments, workers=workers, on_error="ignore"
+            )
 
 
 def _is_lost(answer: Any) -> bool:
     return isinstance(answer, str) and answer == LOST
-
-
-def cancel(client: Client, futures: list[Future]) -> None:
-    """Take back what is asked for; a client that is closed has done so."""
-    if client.status == "running":
-        with suppress(*GONE):
-            in_time(client, PATIENCE, client.cancel, futures, force=True)
-
-
-def begun(client: Client, call: Callable[..., Any], *arguments: Any, **options: Any) -> concurrent.futures.Future[Any]:
-    """Begin a call of a client in its loop, to be waited for elsewhere; most have no time limit of their own."""
-
-    async def begin() -> Any:
-        return await call(*arguments, **options)
-
-    return asyncio.run_coroutine_threadsafe(begin(), client.loop.asyncio_loop)
-
-
-def in_time(client: Client, seconds: float, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a client; TimeoutError if that takes longer."""
-
-    async def begin() -> Any:
-        return await call(*arguments, **options)
-
-    return client.sync(begin, callback_timeout=seconds)
-
-
-def worker_infos(client: Client) -> dict[str, Any]:
-    """Return what the scheduler knows of its workers; FitError if there is no scheduler."""
-    try:
-        if client.status != "running":
-            msg = f"the client is {client.status}"
-            raise OSError(msg)
-        # Not client.scheduler_info, whose answer a clock of the client may replace by one without workers.
-        told = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=PATIENCE)
-    except (OSError, TimeoutError) as error:
-        msg = f"The scheduler of the cluster does not answer: {error}. Start a cluster and fit again."
-        raise FitError(msg) from error
-    workers: dict[str, Any] = told["workers"]
-    return workers
-
-
-def first_done(futures: Iterable[Future], *, all_of_them: bool = False) -> set[Future]:
-    """Wait a moment for one future, or all; return those that have ended, however."""
-    futures = list(futures)
-    client = futures[0].client  # _wait, for distributed.wait takes the default client
-    with suppress(*GONE):  # whatever it is, the state of the futures tells
-        client.sync(_wait, futures, timeout=POLL, return_when="ALL_COMPLETED" if all_of_them else "FIRST_COMPLETED")
-    return {future for future in futures if future.status != "pending"}
-
-
-def facts_of_blocks(
-    client: Client, blocks: Sequence[RemoteBlock]
-) -> tuple[list[tuple[BlockFacts, bool]], dict[int, Future]]:
-    """Compute the blocks on the workers; return what they tell of themselves, and the blocks."""
-    need = "It was counting the rows of the blocks; smaller blocks need less memory."
-    watch = Watch(client, need)
-    watch.some_workers()
-    _check_library(client, set(watch.workers()) - watch.silent())
-    computed = dict(enumerate(client.compute([block.value() for block in blocks])))
-    told = [client.submit(block_facts, computed[k], pure=False, retries=0) for k in range(len(blocks))]
-    pending = set(told)
-    try:
-        while pending:
-            pending -= first_done(pending)
-            if not watch.workers(watch.needed_by_any()):
-                watch.some_workers()
-            failed = next((k for k, future in enumerate(told) if future.status in ("error", "cancelled", "lost")), None)
-            if failed is not None:
-                _raise_of(told[failed], blocks[failed], client)
-        try:
-            return [future.result(timeout=PATIENCE) for future in told], computed
-        except TimeoutError as error:
-            msg = f"What the blocks tell of themselves did not arrive within {PATIENCE:.0f} seconds. {need}"
-            raise FitError(msg) from error
-    except BaseException:
-        cancel(client, [*told, *computed.values()])
-        raise
-
-
-def _check_library(client: Client, workers: Iterable[str]) -> None:
-    """Raise FitError where the library is missing: a task that such a worker cannot read ends it without a word."""
-    options: dict[str, Any] = {"workers": sorted(workers), "on_error": "return"}
-    try:
-        told = in_time(client, FIRST_ANSWER, client.run, exec, "import multimargin.dask", {}, **options)
-    except TimeoutError as error:
-        raise FitError(NO_FIRST_ANSWER) from error
-    for worker, answer in told.items():
-        if isinstance(answer, ImportError):
-            msg = (
-                f"The worker {worker} cannot import multimargin.dask: {answer}. Install there what is installed here, "
-                'pip install "multimargin[dask]", and start it again.'
-            )
-            raise FitError(msg) from answer
-
-
-def _raise_of(future: Future, block: RemoteBlock, client: Client) -> None:
-    try:
-        future.result(timeout=PATIENCE)
-    except (KilledWorker, MemoryError) as error:
-        size = "of a size that is not known before" if block.n_bytes is None else f"of {block.n_bytes} bytes"
-        limits = [int(info["memory_limit"]) for info in worker_infos(client).values() if info.get("memory_limit")]
-        room = f", and a worker has {min(limits)} bytes" if limits else ""
-        killed = isinstance(error, KilledWorker)
-        how = "Workers died, most likely out of memory," if killed else "A worker ran out of memory"
-        msg = f"{how} while computing {block.name}, {size}; it is needed twice{room}. Give smaller blocks."
-        raise FitError(msg) from error
-    except (CancelledError, TimeoutError) as error:
-        if future.status == "error":
-            raise
-        msg = (
-            f"The rows of {block.name} are lost: they were scattered or persisted, and the worker that held them is "
-            "gone. Give blocks that can be loaded again, such as delayed readers of files."
-        )
-        raise InputError(msg) from error

@@ -14,12 +14,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from multimargin.dask._collections import is_array, is_frame, is_parts, read_blocks
-from multimargin.dask._crew import Crew, facts_of_blocks, worker_infos
+from multimargin.dask._crew import Crew
 from multimargin.dask._facts import Facts, agreed
+from multimargin.dask._first_look import facts_of_blocks
 from multimargin.dask._here import fit_here
 from multimargin.dask._layout import Layout, Machines, planned
 from multimargin.dask._predictions import by_block, sets_by_block
 from multimargin.dask._rounds import fit_in_rounds
+from multimargin.dask._waits import worker_infos
 from multimargin.dask._whole_rows import fit_whole_rows
 from multimargin.errors import InputError
 from multimargin.estimators import LinearM3L
