@@ -48,7 +48,8 @@ class LinearBlock {
           cells_(cells),
           bias_(bias),
           Z_(static_cast<std::size_t>((x.cols() + 1) * chunks_for(width, lanes<double>))),
-          V_(Z_.size()) {}
+          V_(Z_.size()),
+          betas_(static_cast<std::size_t>(batch * chunks_for(width, lanes<double>))) {}
 
     // weights: labels x (cols + 1), the last column the intercepts, which are the weights of the constant feature times
     // it.
@@ -73,17 +74,20 @@ class LinearBlock {
         }
     }
 
-    // beta(i, first, count, out): dual variables of row i.
+    // beta(i, first, count, out): dual variables of row i. Those of a batch are read at once: they come from far, maybe
+    // from what another thread has written last, and on their way do not wait for each other.
     template <class Beta>
     void add_rows(const Beta& beta, Control& control, bool on_caller) {
-        constexpr Index batch = 64;
         for (Index first = 0; first < x_.rows(); first += batch) {
             if (control.leave_unfinished(on_caller)) return;
             const Index last = std::min(x_.rows(), first + batch);
-            for (Index i = first; i < last; ++i) {
+            Chunk<double>* of_row = betas_.data();
+            for (Index i = first; i < last; ++i, of_row += chunks_)
+                beta(i, first_, count_, reinterpret_cast<double*>(of_row));
+            of_row = betas_.data();
+            for (Index i = first; i < last; ++i, of_row += chunks_) {
                 open(i);
-                beta(i, first_, count_, reinterpret_cast<double*>(beta_));
-                visit(i);
+                visit(i, of_row);
             }
         }
         square_panels();
@@ -100,6 +104,8 @@ class LinearBlock {
     }
 
   private:
+    static constexpr Index batch = 32;  // rows between two looks at the outside world
+
     // Sign, target y m and cost of every cell of the block in row i.
     void open(Index i) {
         const auto& costs = cells_.costs;
@@ -123,20 +129,20 @@ class LinearBlock {
             for (Index l = 0; l < count_; ++l) target[l] *= margins.cells[i * cells_.labels + first_ + l];
         each(cells_.missing, i, [&](Index l) { cost[l] = 0.0; });
     }
-    MULTIMARGIN_SIMD void visit(Index i) {
+    MULTIMARGIN_SIMD void visit(Index i, const Chunk<double>* beta) {
         const auto row = x_.row(i);
         in_register_groups(chunks_, [&]<int M>(int) __attribute__((always_inline)) {
-            if constexpr (M <= most_chunks) visit_chunks<M>(row);
+            if constexpr (M <= most_chunks) visit_chunks<M>(row, beta);
         });
     }
     template <int M, class Row>
-    MULTIMARGIN_INLINE void visit_chunks(const Row& row) {
+    MULTIMARGIN_INLINE void visit_chunks(const Row& row, const Chunk<double>* beta) {
         const Chunk<double> zero{};
         Chunk<double> scores[M], steps[M], moved{};
         gather_chunks<M, true, double>(row, Z_.data(), M, x_.cols(), 1.0, nullptr, scores);
         for (int k = 0; k < M; ++k) {
             const Chunk<double> bound = sign_[k] * cost_[k];
-            steps[k] = lane_min(lane_max(bound, zero), lane_max(lane_min(bound, zero), beta_[k]));
+            steps[k] = lane_min(lane_max(bound, zero), lane_max(lane_min(bound, zero), beta[k]));
             hinge_[k] += cost_[k] * lane_max(zero, sign_[k] * (target_[k] - scores[k]));
             linear_[k] += target_[k] * steps[k];
             moved = steps[k] != 0 ? steps[k] : moved;
@@ -171,8 +177,9 @@ class LinearBlock {
     Index first_ = 0, count_ = 0;
     int chunks_ = 0;
     Buffer<Chunk<double>> Z_, V_;
+    Buffer<Chunk<double>> betas_;                                             // of a batch of rows
     Chunk<double> negative_[most_chunks]{}, negative_target_[most_chunks]{};  // costs and targets of absent labels
-    Chunk<double> sign_[most_chunks]{}, target_[most_chunks]{}, cost_[most_chunks]{}, beta_[most_chunks]{};  // of a row
+    Chunk<double> sign_[most_chunks]{}, target_[most_chunks]{}, cost_[most_chunks]{};  // of a row
     Chunk<double> hinge_[most_chunks]{}, linear_[most_chunks]{}, weights_[most_chunks]{}, duals_[most_chunks]{};
 };
 
