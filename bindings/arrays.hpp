@@ -57,11 +57,12 @@ struct Rows {
 // A NumPy array of any type, as results hold it.
 using Array = nb::ndarray<nb::numpy>;
 
-// Gives the numbers of a vector to NumPy, without a copy.
-template <class T>
-Array moved_array(std::vector<T>&& values, std::initializer_list<Index> shape) {
-    auto* kept = new std::vector<T>(std::move(values));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+// Gives the numbers of a vector, or a Buffer, to NumPy, without a copy.
+template <class Values>
+Array moved_array(Values values, std::initializer_list<Index> shape) {
+    using T = std::remove_reference_t<decltype(values[0])>;
+    auto* kept = new Values(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Values*>(p); });
     const std::vector<std::size_t> sizes(shape.begin(), shape.end());
     return Array(kept->data(), sizes.size(), sizes.data(), owner, nullptr, nb::dtype<T>());
 }

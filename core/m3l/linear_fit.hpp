@@ -152,7 +152,7 @@ class LinearFit {
             found = refine_separable(found.beta.data(), nullptr, Problem::alone, first);
         }
         from_alone(found.beta);
-        const std::vector<T> near = nearby(found.weights);
+        const Buffer<T> near = nearby(std::move(found.weights));
         if (found.result.status == Status::converged)
             return refine_wide(found.beta.data(), found.result.passes, near.data());
         // Stopped: the certificate of this point is all that is left to do.
@@ -188,6 +188,7 @@ class LinearFit {
         if (!p_.prior || which == Problem::alone) {
             const auto alone = alone_cells(which);
             SeparableEngine<X> engine(p_.x, alone ? *alone : cells_, static_cast<T>(p_.bias), limits.threads);
+            engine.prepare(control_);
             const auto weigh = [&](T* weights) {
                 if (engine.state_is_aside()) return;  // they are the weights already
                 engine.copy_weights(weights, control_);
@@ -214,7 +215,7 @@ class LinearFit {
                     GoOn&& go_on) {
         Solution found;
         const auto propose = [&] {
-            found.weights.resize(static_cast<std::size_t>(labels_ * columns_));
+            if (!found.weights.size()) found.weights = room_for_weights();
             weigh(found.weights.data());
         };
         const bool certified = which == Problem::whole;
@@ -276,7 +277,7 @@ class LinearFit {
     Solution refine(Engine& engine, const T* beta, const T* weights, Problem which, const fit::Limits& limits) {
         Solution found;
         found.newton = true;
-        found.weights.resize(static_cast<std::size_t>(labels_ * columns_));
+        found.weights = room_for_weights();
         found.beta.resize(static_cast<std::size_t>(rows_ * labels_));
         const auto solve = [&](const fit::Limits& now) {
             NewtonIterations iterations(engine);
@@ -347,7 +348,8 @@ class LinearFit {
     void scale_constant(T* weights, double factor) const {
         for (Index l = 0; l < labels_; ++l) weights[l * columns_ + columns_ - 1] *= static_cast<T>(factor);
     }
-    std::vector<T> nearby(std::vector<T> weights) const {
+    Buffer<T> room_for_weights() const { return Buffer<T>(static_cast<std::size_t>(labels_ * columns_)); }
+    Buffer<T> nearby(Buffer<T> weights) const {
         scale_constant(weights.data(), p_.bias ? 1 / p_.bias : 0.0);
         return weights;
     }

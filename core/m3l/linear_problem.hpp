@@ -63,8 +63,8 @@ struct LinearStart {
 template <class T>
 struct LinearSolution {
     fit::FitResult result;
-    std::vector<T> weights;  // labels x (cols + 1), the last column the intercepts
-    std::vector<T> beta;     // rows x labels; empty unless it is kept
+    Buffer<T> weights;    // labels x (cols + 1), the last column the intercepts
+    std::vector<T> beta;  // rows x labels; empty unless it is kept
     bool newton = false;
 };
 

@@ -50,6 +50,12 @@ class SeparableBlock {
         forget_thresholds();
     }
 
+    // For the thread that will work here most.
+    void prepare() {
+        state_.touch();
+        beta_.touch();
+    }
+
     // Starts from given beta (rows x labels), moved into the box.
     void start_from(const T* beta) {
         for (Index i = 0; i < x_.rows(); ++i) start_row(i, beta + i * labels_.labels());
@@ -455,6 +461,10 @@ class SeparableEngine {
             blocks_.emplace_back(x, labels, squares_, bias, first, size);
             first += size;
         }
+    }
+
+    void prepare(Control& control) {
+        for_blocks(control, [&](std::size_t b, bool) { blocks_[b].prepare(); });
     }
 
     void start_from(const T* beta, Control& control) {

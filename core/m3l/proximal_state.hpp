@@ -103,6 +103,11 @@ class ProximalState {
     std::size_t bytes() const { return state_.size() * sizeof(Chunk<T>); }
     MULTIMARGIN_INLINE const ProximalShares<T>& shares() const { return shares_; }
 
+    void touch() {
+        state_.touch();
+        centre_.touch();
+    }
+
     // After the state has been written without shares, before the first pass.
     void start() { std::memcpy(static_cast<void*>(centre_.data()), state_.data(), bytes()); }
 
