@@ -131,6 +131,12 @@ class Crew {
     std::exception_ptr failure_;
 };
 
+// Threads with enough to do in so many multiply-adds: to start one takes as long as some millions.
+inline int threads_for_work(double work, int threads) {
+    constexpr double least_work = 4e6;
+    return static_cast<int>(std::clamp(work / least_work, 1.0, std::max(1.0, static_cast<double>(threads))));
+}
+
 template <class Task>
 void parallel_for(int n, int threads, Control& control, Task&& task) {
     threads = std::clamp(threads, 1, std::max(n, 1));

@@ -24,6 +24,7 @@
 #include "core/base/parallel.hpp"
 #include "core/fit/result.hpp"
 #include "core/labels/labels.hpp"
+#include "core/numerics/panels.hpp"
 #include "core/numerics/row_kernels.hpp"
 
 namespace multimargin::m3l {
@@ -191,6 +192,7 @@ std::vector<LinearSums> label_sums(const X& x, const MarginLabels& cells, double
     const Index near = panel_bytes / ((x.cols() + 1) * Index{sizeof(Chunk<double>)});
     const int most = static_cast<int>(std::clamp<Index>(near, 2, LinearBlock<X>::most_chunks));
     const int chunks = chunks_for(cells.labels, lanes<double>), enough = (chunks + most - 1) / most;
+    threads = threads_for_chunks<X>(chunks, threads_for_work(work_of_product(x, cells.labels), threads));
     const int blocks = std::min(chunks, (enough + threads - 1) / threads * threads);  // no thread waits for another
     const auto begin = [&](int b) { return (b * (chunks / blocks) + std::min(b, chunks % blocks)) * lanes<double>; };
     std::vector<LinearSums> of_label(static_cast<std::size_t>(cells.labels));

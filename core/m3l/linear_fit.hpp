@@ -42,7 +42,8 @@ class LinearFit {
           labels_(problem.cells.labels),
           columns_(problem.x.cols() + 1),
           cells_(problem.cells) {
-        limits_.threads = threads_worth(limits.threads);
+        constexpr double least_passes = 4.0;
+        limits_.threads = threads_for_work(least_passes * work_of_product(p_.x, labels_), limits.threads);
         if (!p_.prior) return;
         diagonal_.assign(p_.prior->diagonal.begin(), p_.prior->diagonal.end());
         if (may_refine() && p_.prior->root) coupling_ = coupling();
@@ -58,15 +59,6 @@ class LinearFit {
   private:
     static constexpr double unlimited = std::numeric_limits<double>::infinity();
     enum class Problem { whole, alone };  // alone: with the diagonal of R
-
-    // A thread must have something to do: to start one at every pass takes as long as some 100,000 multiply-adds.
-    int threads_worth(int threads) const {
-        constexpr double least_work = 1e6;
-        double entries = 0.0;
-        for (Index i = 0; i < rows_; ++i) entries += static_cast<double>(p_.x.row(i).size());
-        const double worth = entries * static_cast<double>(labels_) / least_work;
-        return std::clamp(static_cast<int>(std::min(worth, 1e6)), 1, threads);
-    }
 
     bool may_refine() const { return newton_may_serve(rows_, p_.x.cols()) && patience_.value_or(0.0) < unlimited; }
 

@@ -452,7 +452,7 @@ class SeparableEngine {
 
     SeparableEngine(const X& x, const LabelCells<T>& labels, T bias, int threads)
         : labels_(labels),
-          threads_(threads_worth(labels.chunks(), threads)),
+          threads_(threads_for_chunks<X>(labels.chunks(), threads)),
           squares_(squared_norms(x)),
           schedule_(mean(squares_), labels.mean_cost() / labels.mean_margin(), bias) {
         const int chunks = labels.chunks(), count = block_count(x, chunks, threads_);
@@ -522,10 +522,6 @@ class SeparableEngine {
     }
 
   private:
-    // Of dense rows a single chunk takes nearly as long as two (in_quad_groups).
-    static int threads_worth(int chunks, int threads) {
-        return is_dense<X> ? std::clamp(chunks / 2, 1, threads) : threads;
-    }
     template <class Task>
     void for_blocks(Control& control, Task&& task) {
         parallel_for(static_cast<int>(blocks_.size()), threads_, control,

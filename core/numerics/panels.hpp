@@ -2,6 +2,7 @@
 // Products of X with tall panels (one row of `chunks` chunks per feature and one for the constant feature), streamed
 // over blocks of four rows: the row's scores, then whatever the caller makes of them, then what goes back.
 
+#include <algorithm>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -14,6 +15,20 @@ namespace multimargin::numerics {
 
 template <RowMatrix X>
 inline constexpr bool is_dense = requires(const X& x) { x.data(); };
+
+// Multiply-adds of a product of X with a matrix of so many columns.
+template <RowMatrix X>
+double work_of_product(const X& x, Index columns) {
+    double entries = 0.0;
+    for (Index i = 0; i < x.rows(); ++i) entries += static_cast<double>(x.row(i).size());
+    return entries * static_cast<double>(columns);
+}
+
+// Threads worth their while where chunks of labels are shared out: of dense rows one chunk takes nearly as long as two.
+template <RowMatrix X>
+int threads_for_chunks(int chunks, int threads) {
+    return is_dense<X> ? std::clamp(chunks / 2, 1, threads) : threads;
+}
 
 // Four dense rows at a time, in the type the kernels work in.
 template <RowMatrix X>

@@ -48,6 +48,7 @@ Index rows_at_once(const ScoreSource<T>& source, int threads) {
 template <class T, class Use>
 void for_row_blocks(const ScoreSource<T>& source, Index size, int threads, Control& control, Use&& use) {
     const int blocks = static_cast<int>((source.rows() + size - 1) / size);
+    threads = threads_for_work(source.work_per_row() * static_cast<double>(source.rows()), threads);
     parallel_for(blocks, threads, control, [&](int block, bool on_caller) {
         const Leave leave{control, on_caller};
         const Index first = block * size;

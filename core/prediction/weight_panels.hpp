@@ -37,6 +37,7 @@ class WeightPanels {
           weights_(static_cast<std::size_t>(features_ + 1) * static_cast<std::size_t>(chunks_)) {
         constexpr Index slab = 64;
         const int slabs = static_cast<int>((features_ + slab - 1) / slab);
+        threads = threads_for_work(static_cast<double>(weights_.size()), threads);
         parallel_for(slabs, threads, control, [&](int task, bool) {
             const Index first = task * slab, last = std::min(features_, first + slab);
             for (Index l = 0; l < labels_; ++l) {
