@@ -4,12 +4,18 @@
 // the callee is compiled for the same instruction set. Elsewhere the macro is empty and the code is portable.
 // A MULTIMARGIN_SIMD function must not throw, nor allocate: g++ assumes that a dispatched call cannot. Sanitizers do
 // without: what picks the instruction set runs before they are ready.
-
+//
+// Vectors of 64 bytes are quicker where one register holds them, and very slow elsewhere: a MULTIMARGIN_WIDE function is
+// called only if has_wide(), and gives the same numbers as the function it stands in for.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define MULTIMARGIN_SIMD __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#define MULTIMARGIN_WIDE __attribute__((target("arch=x86-64-v4")))
+#define MULTIMARGIN_HAS_WIDE __builtin_cpu_supports("x86-64-v4")
 #else
 #define MULTIMARGIN_SIMD
+#define MULTIMARGIN_WIDE
+#define MULTIMARGIN_HAS_WIDE false
 #endif
 
 #define MULTIMARGIN_INLINE inline __attribute__((always_inline))
@@ -41,6 +47,17 @@ template <class T>
 using ChunkMask = typename ChunkOf<T>::mask;
 template <class T>
 inline constexpr int lanes = 32 / sizeof(T);
+
+inline bool has_wide() {
+    static const bool has = MULTIMARGIN_HAS_WIDE;
+    return has;
+}
+template <class T>
+struct WideOf {
+    typedef T type __attribute__((vector_size(64)));
+};
+template <class T>
+using Wide = typename WideOf<T>::type;
 
 constexpr int chunks_for(std::int64_t labels, int lane_count) {
     return static_cast<int>((labels + lane_count - 1) / lane_count);

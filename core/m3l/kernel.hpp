@@ -230,8 +230,8 @@ class KernelEngine {
         const auto problem = w.problem(k, direct ? block_.row(0) : nullptr);
         const double tolerance =
             std::max(local_accuracy * std::min(largest, worst_[l]), least_violation * targets.typical_margin);
-        if (!ascend_pairs<T>(problem, static_cast<T>(tolerance),
-                             static_cast<Index>(steps_per_variable * static_cast<double>(k) + 1)))
+        if (!PairAscent<T>::run(problem, static_cast<T>(tolerance),
+                                static_cast<Index>(steps_per_variable * static_cast<double>(k) + 1)))
             return;
         for (Index a = 0; a < k; ++a) {
             const auto at = w.active[a], i = rows[at];
@@ -269,9 +269,12 @@ class KernelEngine {
         const auto k = w.active.size();
         const auto width = static_cast<std::size_t>(SquareBlock<T>::padded(static_cast<Index>(k)));
         for (std::size_t a = 0; a < k; ++a) {
-            const T* from = block_.row(w.active[a]);
+            const T *from = block_.row(w.active[a]), *next = block_.row(w.active[std::min(a + 1, k - 1)]);
             T* to = w.kernel.data() + a * width;
-            for (std::size_t c = 0; c < k; ++c) to[c] = from[w.active[c]];
+            for (std::size_t c = 0; c < k; ++c) {
+                __builtin_prefetch(next + w.active[c], 0, 3);
+                to[c] = from[w.active[c]];
+            }
             for (std::size_t c = k; c < width; ++c) to[c] = 0;
         }
     }

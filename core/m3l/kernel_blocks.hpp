@@ -165,7 +165,7 @@ class RowPicker {
     Buffer<T> scores_;
 };
 
-// K[S, S] + bias for the rows S of a round; row a has chunks() chunks, zero beyond |S|.
+// K[S, S] + bias for the rows S of a round; row a has chunks() chunks (padded for pair_ascent.hpp), zero beyond |S|.
 template <class T>
 class SquareBlock {
   public:
@@ -173,14 +173,15 @@ class SquareBlock {
 
     void gather(const GramRows<T>& gram, std::span<const std::int32_t> rows, T bias, int threads, Control& control) {
         rows_ = rows;
-        chunks_ = chunks_for(static_cast<Index>(rows.size()), lanes<T>);
+        chunks_ = static_cast<int>(padded(static_cast<Index>(rows.size())) / lanes<T>);
         constexpr int rows_per_task = 64;
         const int tasks = (static_cast<int>(rows.size()) + rows_per_task - 1) / rows_per_task;
         parallel_for(tasks, threads, control, [&](int task, bool on_caller) {
             if (control.leave_unfinished(on_caller)) return;
             const auto first = static_cast<std::size_t>(task) * rows_per_task;
             for (auto a = first; a < std::min(rows.size(), first + rows_per_task); ++a)
-                gather_row(gram.row(rows[a]), bias, row(static_cast<Index>(a)));
+                gather_row(gram.row(rows[a]), gram.row(rows[std::min(a + 1, rows.size() - 1)]), bias,
+                           row(static_cast<Index>(a)));
         });
     }
     Index size() const { return static_cast<Index>(rows_.size()); }
@@ -189,12 +190,16 @@ class SquareBlock {
     T* row(Index a) { return values_.data() + a * chunks_ * lanes<T>; }
     const T* row(Index a) const { return values_.data() + a * chunks_ * lanes<T>; }
 
-    static Index padded(Index size) { return static_cast<Index>(chunks_for(size, lanes<T>)) * lanes<T>; }
+    static constexpr Index padded(Index size) { return (size + pair_lanes<T> - 1) / pair_lanes<T> * pair_lanes<T>; }
 
   private:
-    void gather_row(const T* from, T bias, T* to) const {
+    // `next`: the row that is asked for after this one.
+    void gather_row(const T* from, const T* next, T bias, T* to) const {
         const auto n = rows_.size(), width = static_cast<std::size_t>(chunks_) * lanes<T>;
-        for (std::size_t c = 0; c < n; ++c) to[c] = from[rows_[c]] + bias;
+        for (std::size_t c = 0; c < n; ++c) {
+            __builtin_prefetch(next + rows_[c], 0, 2);
+            to[c] = from[rows_[c]] + bias;
+        }
         for (std::size_t c = n; c < width; ++c) to[c] = 0;
     }
 
@@ -208,7 +213,7 @@ template <class T>
 struct PairWorkspace {
     explicit PairWorkspace(Index size)
         : kernel(static_cast<std::size_t>(size * SquareBlock<T>::padded(size))),
-          diagonal(chunks_for(size, lanes<T>)),
+          diagonal(static_cast<int>(SquareBlock<T>::padded(size) / lanes<T>)),
           gradient(diagonal.size()),
           start(diagonal.size()),
           beta(diagonal.size()),
@@ -217,19 +222,12 @@ struct PairWorkspace {
 
     // The subproblem of k variables; `whole` is the kernel to use instead of the workspace's own.
     PairProblem<T> problem(Index k, const T* whole) {
-        const int chunks = chunks_for(k, lanes<T>);
-        for (Index c = k; c < static_cast<Index>(chunks) * lanes<T>; ++c) {
+        const Index width = SquareBlock<T>::padded(k);
+        for (Index c = k; c < width; ++c) {
             diagonal[c] = 1;
             gradient[c] = beta[c] = low[c] = high[c] = 0;
         }
-        const T* matrix = whole ? whole : kernel.data();
-        return {chunks,
-                reinterpret_cast<const Chunk<T>*>(matrix),
-                diagonal.chunks(),
-                gradient.chunks(),
-                beta.chunks(),
-                low.chunks(),
-                high.chunks()};
+        return {width, whole ? whole : kernel.data(), &diagonal[0], &gradient[0], &beta[0], &low[0], &high[0]};
     }
 
     Buffer<T> kernel;
@@ -250,28 +248,49 @@ using MoveLists = std::vector<std::vector<Move<T>>>;
 // to end[l], those of all labels are of the rows `moved`. The terms of a strip are summed in registers before they are
 // added: a small sum loses no digits.
 template <class T>
-MULTIMARGIN_SIMD __attribute__((noinline)) void add_products(std::span<const T* const> rows,
-                                                             std::span<const T* const> moved,
-                                                             const Move<T>* const* begin, const Move<T>* const* end,
-                                                             LabelMajorTable<T>& out, Index first, Index last) {
-    constexpr int width = 8;
-    constexpr Index strip = width * lanes<T>;
-    for (Index c = first; c < last; c += strip) {
-        if (c + strip < last)
-            for (const T* row : moved)
-                for (int line = 0; line < width; line += 2) __builtin_prefetch(row + c + strip + line * lanes<T>, 0, 2);
-        for (Index l = 0; l < out.labels(); ++l) {
-            if (begin[l] == end[l]) continue;
-            Chunk<T> sum[width] = {};
-            for (const Move<T>* m = begin[l]; m != end[l]; ++m) {
-                const Chunk<T>* row = reinterpret_cast<const Chunk<T>*>(rows[m->at] + c);
-                for (int e = 0; e < width; ++e) sum[e] += m->by * row[e];
+struct MoveProducts {
+    using Rows = std::span<const T* const>;
+
+    static void add(Rows rows, Rows moved, const Move<T>* const* begin, const Move<T>* const* end,
+                    LabelMajorTable<T>& out, Index first, Index last) {
+        (has_wide() ? add_wide : add_chunks)(rows, moved, begin, end, out, first, last);
+    }
+
+  private:
+    template <class V>
+    MULTIMARGIN_INLINE static void add_in(Rows rows, Rows moved, const Move<T>* const* begin, const Move<T>* const* end,
+                                          LabelMajorTable<T>& out, Index first, Index last) {
+        constexpr Index line = 64 / sizeof(T), strip = 4 * line;
+        constexpr int width = strip * sizeof(T) / sizeof(V);
+        for (Index c = first; c < last; c += strip) {
+            if (c + strip < last)
+                for (const T* row : moved)
+                    for (Index e = 0; e < strip; e += line) __builtin_prefetch(row + c + strip + e, 0, 2);
+            for (Index l = 0; l < out.labels(); ++l) {
+                if (begin[l] == end[l]) continue;
+                V sum[width] = {};
+                for (const Move<T>* m = begin[l]; m != end[l]; ++m) {
+                    const V* row = reinterpret_cast<const V*>(rows[m->at] + c);
+                    for (int e = 0; e < width; ++e) sum[e] += m->by * row[e];
+                }
+                V* to = reinterpret_cast<V*>(out.row(l) + c);
+                for (int e = 0; e < width; ++e) to[e] += sum[e];
             }
-            Chunk<T>* to = reinterpret_cast<Chunk<T>*>(out.row(l) + c);
-            for (int e = 0; e < width; ++e) to[e] += sum[e];
         }
     }
-}
+    MULTIMARGIN_SIMD __attribute__((noinline)) static void add_chunks(Rows rows, Rows moved,
+                                                                      const Move<T>* const* begin,
+                                                                      const Move<T>* const* end,
+                                                                      LabelMajorTable<T>& out, Index first,
+                                                                      Index last) {
+        add_in<Chunk<T>>(rows, moved, begin, end, out, first, last);
+    }
+    MULTIMARGIN_WIDE __attribute__((noinline)) static void add_wide(Rows rows, Rows moved, const Move<T>* const* begin,
+                                                                    const Move<T>* const* end, LabelMajorTable<T>& out,
+                                                                    Index first, Index last) {
+        add_in<Wide<T>>(rows, moved, begin, end, out, first, last);
+    }
+};
 
 // out[k][c] += sum_a coefficients[k][a] * rows[a][c] for the columns first <= c < last: every row moves every k, so
 // that a chunk of a row, once loaded, serves three of them.
@@ -368,7 +387,7 @@ void add_all_products(const GramRows<T>& gram, std::span<const std::int32_t> pos
     parallel_for(tasks, threads, control, [&](int task, bool on_caller) {
         const Index first = task * product_columns, last = std::min(out.stride(), first + product_columns);
         for (std::size_t b = 0; b < blocks && !control.leave_unfinished(on_caller); ++b)
-            add_products<T>(
+            MoveProducts<T>::add(
                 rows, std::span<const T* const>(moved).subspan(moved_until[b], moved_until[b + 1] - moved_until[b]),
                 &cuts[b * labels], &cuts[(b + 1) * labels], out, first, last);
     });
@@ -494,7 +513,7 @@ MULTIMARGIN_SIMD __attribute__((noinline)) void scan_cells(const LabelCellsRow<T
             cross += b * z;
             linear += b * target;
             hinge += lane_max(a * (target - z - hinge_shift), zero);
-            const Chunk<T> v = violation<T>(target - z - shift, b, lane_min(a, zero), lane_max(a, zero));
+            const Chunk<T> v = violation<Chunk<T>>(target - z - shift, b, lane_min(a, zero), lane_max(a, zero));
             worst = lane_max(worst, v);
             row_scores[k] += v * v;
         }

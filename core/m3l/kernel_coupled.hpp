@@ -133,7 +133,7 @@ class CoupledKernelEngine {
           threads_(threads),
           rank_(rank),
           block_size_(std::min({gram.rows(), gram.capacity(), kernel_block_rows})),
-          block_stride_(chunks_for(block_size_, lanes<T>)),
+          block_stride_(static_cast<int>(SquareBlock<T>::padded(block_size_) / lanes<T>)),
           factor_values_(factor, factor + labels.labels() * rank),
           factor_(factor, labels.labels(), rank),
           factor_t_(transposed(factor, labels.labels(), rank).data(), rank, labels.labels()),
@@ -322,7 +322,7 @@ class CoupledKernelEngine {
         const double tolerance = std::max(local_accuracy * std::min(static_cast<double>(largest), worst_[l]),
                                           least_violation * targets_.of(l).typical_margin);
         const auto steps = static_cast<Index>(steps_per_variable * static_cast<double>(n) + 1);
-        if (!ascend_pairs<T>(problem, static_cast<T>(tolerance), steps)) return;
+        if (!PairAscent<T>::run(problem, static_cast<T>(tolerance), steps)) return;
         for (Index a = 0; a < n; ++a) {
             const T cost = costs[rows[a]];
             const T now = w.beta[a] == w.high[a] ? std::max(cost, T(0))

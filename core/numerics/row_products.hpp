@@ -17,23 +17,7 @@
 #include "core/base/matrix.hpp"
 #include "core/base/simd.hpp"
 
-// Vectors of 64 bytes are quicker where one register holds them, and very slow elsewhere: a MULTIMARGIN_WIDE function is
-// called only if has_wide(), and gives the same numbers as the function it stands in for.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define MULTIMARGIN_WIDE __attribute__((target("arch=x86-64-v4")))
-#define MULTIMARGIN_HAS_WIDE __builtin_cpu_supports("x86-64-v4")
-#else
-#define MULTIMARGIN_WIDE
-#define MULTIMARGIN_HAS_WIDE false
-#endif
-
 namespace multimargin::numerics {
-
-inline bool has_wide() {
-    static const bool has = MULTIMARGIN_HAS_WIDE;
-    return has;
-}
 
 template <class T>
 MULTIMARGIN_INLINE double row_dot(const DenseRow<T>& row, const double* w, double bias) {
@@ -79,8 +63,6 @@ struct BlockProducts {
     }
 
   private:
-    typedef T Wide __attribute__((vector_size(64)));
-
     template <int F, class V>
     MULTIMARGIN_INLINE static void in(const T* W, Index features, Index width, const T* block, T* out) {
         const V* from = reinterpret_cast<const V*>(block);
@@ -94,7 +76,7 @@ struct BlockProducts {
         in<3, Chunk<T>>(W, features, width, block, out);
     }
     MULTIMARGIN_WIDE static void in_wide(const T* W, Index features, Index width, const T* block, T* out) {
-        in<6, Wide>(W, features, width, block, out);
+        in<6, Wide<T>>(W, features, width, block, out);
     }
 };
 

@@ -80,17 +80,16 @@ class _DotKernel(Kernel):
         return self._left(np.asarray(A.toarray() if sp.issparse(A) else A, dtype=self.dtype))
 
     def values(self, A: Any, first: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        if self._sparse:
-            dots = np.empty((A.shape[0], self.n - first), dtype=self.dtype)
-            _core.sparse_products(native_rows(A), self._columns, 0, A.shape[0], first, dots)
-            if out is None:
-                out = dots
-            else:
-                out[...] = dots
+        values = np.empty((A.shape[0], self.n - first), dtype=self.dtype) if out is None else out
+        if not self._sparse:
+            np.matmul(A, self._Z[first:].T, out=values)
+        elif values.flags.c_contiguous:
+            _core.sparse_products(native_rows(A), self._columns, 0, A.shape[0], first, values)
         else:
-            out = np.matmul(A, self._Z[first:].T, out=out)
-        self._finish(out, A, first)
-        return out
+            values[...] = self.values(A, first)
+            return values
+        self._finish(values, A, first)
+        return values
 
     def _left(self, A: NDArray[Any]) -> NDArray[Any]:
         return A

@@ -384,7 +384,7 @@ class KernelM3L(M3L, NativeScores):
         if self.kernel == "precomputed" or given is not None:
             gram: Any = X if given is None else given
 
-            def values(rows: NDArray[np.int64], first: int) -> Any:
+            def values(rows: NDArray[np.int64], first: int, room: NDArray[np.float64]) -> Any:
                 values = gram[np.ix_(rows, used[first:])]
                 return np.ascontiguousarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
 
@@ -393,8 +393,8 @@ class KernelM3L(M3L, NativeScores):
             kernel = make_kernel(self.kernel, X[used], np.float64, task.gamma, self.degree, self.coef0)
             symmetric = kernel.symmetric
 
-            def values(rows: NDArray[np.int64], first: int) -> Any:
-                return kernel.values(kernel.prepare(X[rows]), first)
+            def values(rows: NDArray[np.int64], first: int, room: NDArray[np.float64]) -> Any:
+                return kernel.values(kernel.prepare(X[rows]), first, room)
 
         return KernelCertifier(task.problem, values, symmetric, used, self._constant_feature() ** 2, task.margins)
 

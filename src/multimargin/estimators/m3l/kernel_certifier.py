@@ -45,8 +45,8 @@ class KernelCertifier:
     ----------
     problem : Problem
     values : callable
-        ``values(rows, first)`` returns the kernel values between these rows and those in use from ``first`` on, in
-        double.
+        ``values(rows, first, room)`` returns the kernel values between these rows and those in use from ``first`` on,
+        in double; it may write them into ``room``, which has their shape.
     symmetric : bool
         Whether these are the same both ways to the last bit, so that half of them between the rows in use will do.
     support : ndarray of shape (n_support,)
@@ -59,7 +59,7 @@ class KernelCertifier:
     def __init__(
         self,
         problem: Problem,
-        values: Callable[[NDArray[np.int64], int], Array],
+        values: Callable[[NDArray[np.int64], int, Array], Array],
         symmetric: bool,
         support: NDArray[np.int64],
         bias: float,
@@ -71,10 +71,14 @@ class KernelCertifier:
 
     def bounds(self, coef: NDArray[Any], intercept: NDArray[Any], beta: NDArray[Any] | None) -> Bounds:
         """Bounds of a model (coefficients of the rows in use, intercepts), with the value of ``beta`` of those rows."""
-        A, w = np.asarray(coef, dtype=np.float64), np.asarray(intercept, dtype=np.float64)
+        with one_blas_thread:  # threads of BLAS stay awake, and in the way of others, for a while after each sum
+            return self._bounds(np.asarray(coef, dtype=np.float64), np.asarray(intercept, dtype=np.float64), beta)
+
+    def _bounds(self, A: Array, w: Array, beta: NDArray[Any] | None) -> Bounds:
         duals = weights = None
+        linear = 0.0
         if beta is not None:
-            duals = self._in_box(np.asarray(beta, dtype=np.float64))
+            duals, linear = self._in_box(beta)
             weights = duals if self.forms is None else self.forms.apply(duals)
         alike = weights is not None and np.array_equal(weights, A)
         hinge, products, square = self._products(A, w, None if alike else duals, weights)
@@ -82,20 +86,27 @@ class KernelCertifier:
             square = float(np.vdot(duals, products))
         norm = self._norm(A, products)
         shift = self._norm(w[None], w[None]) / self.bias if self.bias > 0 else 0.0
-        return Bounds(0.5 * (norm + shift) + hinge, None if duals is None else self._dual(duals, square))
+        dual = None if duals is None else linear - 0.5 * (square + self.bias * self._shift(duals))
+        return Bounds(0.5 * (norm + shift) + hinge, dual)
 
     def _norm(self, A: Array, U: Array) -> float:
         return float(np.vdot(A, U)) if self.forms is None else self.forms.inverse_product(A, U)
 
-    def _dual(self, beta: Array, square: float) -> float:
-        target = self._cells(self.support)[0]
+    def _shift(self, beta: Array) -> float:
         t = beta.sum(axis=0)
-        shift = float(t @ t) if self.forms is None else self.forms.square(t[None])
-        return float(np.vdot(target, beta)) - 0.5 * (square + self.bias * shift)
+        return float(t @ t) if self.forms is None else self.forms.square(t[None])
 
-    def _in_box(self, beta: Array) -> Array:
-        _, sign, cost = self._cells(self.support)
-        return np.clip(beta, np.minimum(sign * cost, 0.0), np.maximum(sign * cost, 0.0))
+    def _in_box(self, beta: NDArray[Any]) -> tuple[Array, float]:
+        """Move dual variables of the rows in use into their box; also the sum of m b."""
+        out = np.empty(beta.shape)
+
+        def move(block: slice) -> float:
+            target, sign, cost = self._cells(self.support[block])
+            bound = np.multiply(sign, cost, out=sign)
+            np.clip(beta[block], np.minimum(bound, 0.0), np.maximum(bound, 0.0, out=cost), out=out[block])
+            return float(np.vdot(target, out[block]))
+
+        return out, sum(part for _, part in self._in_order(move, len(out)))
 
     def _cells(self, rows: Any) -> tuple[Array, Array, Array]:
         """Target y m, sign and cost of the cells of some rows."""
@@ -122,39 +133,48 @@ class KernelCertifier:
         own = None if duals is None else _panel(duals)
         at_support = panel.zeros(n_used)
         hinge = square = 0.0
+        rooms = _Rooms(self._block_size() * n_used)
 
         def loss(rows: NDArray[np.int64], products: Array) -> float:
             target, sign, cost = self._cells(rows)
             return float(np.vdot(cost, np.maximum(sign * (target - products - intercept), 0.0)))
 
-        def among_used(block: slice) -> tuple[Array, Array, float]:
+        def among_used(block: slice) -> tuple[Array, Array, Array, float]:
             first, size = block.start if self.symmetric else 0, block.stop - block.start
-            K = self.values(self.support[block], first)
+            room = rooms.take()
+            K = self.values(self.support[block], first, _shaped(room, size, n_used - first))
             part = 0.0
             if own is not None and weights is not None:
                 product = own.times(K, slice(0, size), first)
                 product += (2.0 if self.symmetric else 1.0) * own.times(K, slice(size, K.shape[1]), first)
                 part = float(np.vdot(weights[block], product))
-            return K, panel.times(K, slice(0, K.shape[1]), first), part
+            return room, K, panel.times(K, slice(0, K.shape[1]), first), part
 
-        for block, (K, products, part) in self._in_order(among_used, n_used):
+        def of_others(block: slice) -> float:
+            rows, room = others[block], rooms.take()
+            products = panel.times(self.values(rows, 0, _shaped(room, len(rows), n_used)), slice(0, n_used), 0)
+            rooms.give_back(room)
+            return loss(rows, products)
+
+        for block, (room, K, products, part) in self._in_order(among_used, n_used):
             at_support[block] += products
             if self.symmetric:
                 panel.add_transposed(K, block, at_support)
+            rooms.give_back(room)
             square += part
-        for _, lost in self._in_order(
-            lambda block: loss(others[block], panel.times(self.values(others[block], 0), slice(0, n_used), 0)),
-            len(others),
-        ):
+        for _, lost in self._in_order(of_others, len(others)):
             hinge += lost
-        for rows in _blocks(n_used, BLOCK_BYTES // (8 * n_labels)):
+        for rows in _blocks(n_used, _limited(BLOCK_BYTES // (8 * n_labels))):
             hinge += loss(self.support[rows], at_support[rows])
         return hinge, at_support, square
 
+    def _block_size(self) -> int:
+        """Rows of a block of kernel values."""
+        return _limited(BLOCK_BYTES // (8 * max(len(self.support), 1)))
+
     def _in_order(self, task: Callable[[slice], T], n: int) -> Iterator[tuple[slice, T]]:
         """Results for blocks of rows, computed on all threads a few ahead, one after the other."""
-        blocks = _blocks(n, BLOCK_BYTES // (8 * max(len(self.support), 1)))
-        jobs = self.problem.n_jobs
+        blocks, jobs = _blocks(n, self._block_size()), self.problem.n_jobs
         with one_blas_thread:
             if jobs == 1:
                 yield from ((block, task(block)) for block in blocks)
@@ -215,6 +235,29 @@ def _panel(coef: Array) -> _DensePanel:
     return _SparsePanel(coef) if np.count_nonzero(coef) < SPARSE_SHARE * coef.size else _DensePanel(coef)
 
 
+class _Rooms:
+    """Memory for blocks of kernel values, used again: to get fresh pages takes nearly as long as to fill them."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._free = size, deque[Array]()
+
+    def take(self) -> Array:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return np.empty(self._size)
+
+    def give_back(self, room: Array) -> None:
+        self._free.append(room)
+
+
+def _shaped(room: Array, rows: int, columns: int) -> Array:
+    return room[: rows * columns].reshape(rows, columns)
+
+
+def _limited(size: int) -> int:
+    return min(max(size, 16), BLOCK_ROWS)
+
+
 def _blocks(n: int, size: int) -> list[slice]:
-    size = min(max(size, 16), BLOCK_ROWS)
     return [slice(a, min(a + size, n)) for a in range(0, n, size)]
