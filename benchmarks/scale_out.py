@@ -219,11 +219,12 @@ def model(options):
     latency; 30 K^0.22 rounds for K row parts (text, C = 1, gap 1e-3, measured for K <= 32 and 200,000 rows), 13 passes
     for one. Rows and labels as below; loading and the last certificate are not counted.
 
-    Network and minutes are given twice. "One worker" is what the code does: the state of all labels, 4 bytes per
-    feature and label, goes from one worker to every cell of the grid, the changes of all row parts meet there, 4 bytes
-    each, and it exchanges 12 with the driver; all on its line, one after the other (workers that take the state from
-    each other make it less). That worker holds 8 bytes per feature, label and row part while it adds up a certificate,
-    and 16 of its sum and the weights, all features in every part. "Shards" is what a sum divided among all workers
+    Network and minutes are given twice. "Meeting" is what the code does: for each label block, the state, 4 bytes per
+    feature and label, goes from one worker to the other cells of the block, and the changes of its row parts meet
+    there, 4 bytes each, blocks side by side; the driver exchanges 12 bytes per feature and label with the cluster, all
+    labels on its own line; one after the other (workers that take the state from each other make it less). The worker
+    of a block holds 8 bytes per feature, label and row part while it adds up a certificate, and 16 of its sum and the
+    weights, all features in every part. "Shards" is what state and sums divided among all workers, without a driver,
     would take, 8 bytes per feature and label of a cell and machine; it is not written.
     """
     n, labels, entries, cores, latency = 100e6, 1000, 80, 16, 0.015
@@ -236,7 +237,7 @@ def model(options):
             compute = n / K_r * entries * each * 1.6 * fast / busy
             rounds = 30 * K_r**0.22
             ways = {
-                "one worker": 4 * features * labels * (K_r * K_l - 1 + K_r + 3),
+                "meeting": 12 * features * labels + 4 * features * each * (2 * K_r - 1),
                 "shards": 8 * features * each,
             }
             cell = n / K_r * (8 * entries + 8 * each) + 12 * features * each
@@ -244,14 +245,14 @@ def model(options):
                 "features": int(features),
                 "row parts x label blocks": f"{K_r} x {K_l}",
                 "GB a machine": cell / 1e9,
-                "GB more where changes are added": 8 * features * labels * (K_r + 2) / 1e9,
+                "GB more where changes meet": 8 * features * each * (K_r + 2) / 1e9,
                 "rounds": rounds,
                 "visits a round, s": compute,
             }
             for way, moved in ways.items():
                 network = [moved / line for line in (1.25e9, 0.4e9)]
                 total = [rounds * (compute + wire + 2 * latency * np.log2(K_r)) for wire in network]
-                row[f"GB a round through {'one worker' if way == 'one worker' else 'a machine'}"] = moved / 1e9
+                row[f"GB a round one after the other, {way}"] = moved / 1e9
                 row[f"network a round, s, {way}"] = " / ".join(f"{wire:.2f}" for wire in network)
                 row[f"minutes, {way}"] = " / ".join(f"{seconds / 60:.1f}" for seconds in total)
             rows.append(row)

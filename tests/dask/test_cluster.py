@@ -16,7 +16,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import GridSearchCV, KFold
 
 from multimargin import LinearM3L, ThresholdTuner, certify, load, priors, save
-from multimargin.dask import DaskLinearM3L, _rounds
+from multimargin.dask import DaskLinearM3L, _crew, _rounds
 from multimargin.dask._layout import Machines, label_blocks, memory_needed, memory_of_cell, planned, row_parts
 from multimargin.dask._worker import PLUGIN
 from multimargin.errors import InputError
@@ -96,6 +96,23 @@ def test_grid_is_rows_of_the_same_parts(client):
     local = in_two_parts(X, Y, random_state=1, tol=1e-2, margin=margin)
     np.testing.assert_allclose(model.coef_, local.coef_, rtol=1e-9, atol=1e-9)
     assert model.certificate_.primal == pytest.approx(local.certificate_.primal, rel=1e-9)
+
+
+def test_label_blocks_travel_apart(client, monkeypatch):
+    sent = []
+    usual = _crew.Crew.send
+
+    def send(crew, values, part):
+        sent.append((part, np.shape(values[0]), crew.homes[part]))
+        return usual(crew, values, part)
+
+    monkeypatch.setattr(_crew.Crew, "send", send)
+    X, Y = small_problem()
+    widths = [block.stop - block.start for block in label_blocks(17, 2)]
+    DaskLinearM3L(C=1.0, random_state=1, tol=1e-2, layout=(2, 2), local_passes=10).fit(*blocks(X, Y))
+    states = {(part, shape) for part, shape, _ in sent if shape[0] == 13}
+    assert states == {(0, (13, widths[0])), (1, (13, widths[1]))}
+    assert len({home for _, _, home in sent}) == 2  # a worker for each
 
 
 @pytest.mark.parametrize(
@@ -321,6 +338,16 @@ class TestLayout:
             systems = rows * newton_bytes(facts.plan)
             assert memory_needed(facts, rows, 1, newton=True) > memory_needed(facts, rows, 1) + systems
         assert memory_needed(facts, 4, 1, cells=2) == memory_needed(facts, 4, 1) + memory_of_cell(facts, 4, 1)
+
+    def test_of_a_label_block_only_its_own_meets(self):
+        facts = self.facts()
+
+        def adding(rows, labels, newton=False):
+            return memory_needed(facts, rows, labels, newton) - memory_of_cell(facts, rows, labels, newton)
+
+        for newton in (False, True):
+            assert adding(4, 8, newton) == adding(4, 1, newton) // 8
+        assert memory_needed(facts, 4, 2, cells=8) == 8 * memory_of_cell(facts, 4, 2) + 2 * adding(4, 2)
 
     def test_what_the_ordinary_solver_takes_is_counted(self):
         facts = self.facts()

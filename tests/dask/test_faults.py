@@ -99,18 +99,25 @@ def test_bits_do_not_depend_on_the_number_of_workers(client, folder):
     np.testing.assert_array_equal(model.coef_, local.coef_)
 
 
-@pytest.mark.parametrize(  # the last: Newton rounds
-    ("when", "local_passes", "noticed"), [(1, 10, False), (5, 10, True), (2, "auto", False)]
+@pytest.mark.parametrize(  # "auto": Newton rounds
+    ("when", "local_passes", "noticed", "layout", "part"),
+    [
+        (1, 10, False, (3, 1), 0),
+        (5, 10, True, (3, 1), 0),
+        (2, "auto", False, (3, 1), 0),
+        (3, 10, False, (2, 2), 1),
+        (2, "auto", False, (2, 2), 1),
+    ],
 )
-def test_worker_killed_in_a_round(client, folder, when, local_passes, noticed):
+def test_worker_killed_in_a_round(client, folder, when, local_passes, noticed, layout, part):
     seen = []
 
     def kill(progress):
         seen.append(progress.pass_)
         if len(seen) == when:
-            kill_one(client, until_noticed=noticed)
+            kill_one(client, part, until_noticed=noticed)
 
-    model = DaskLinearM3L(**PARAMETERS, layout=(3, 1), local_passes=local_passes, warm_start=True, callback=kill)
+    model = DaskLinearM3L(**PARAMETERS, layout=layout, local_passes=local_passes, warm_start=True, callback=kill)
     model.fit(PartFiles(folder, dtype=np.float64))
     assert len(seen) > when
     assert_true_certificate(model)
@@ -120,11 +127,11 @@ def test_worker_killed_during_the_certificate(client, folder, monkeypatch):
     killed = []
     whole = DaskFleet._added
 
-    def kill(self, common, given, add, shape):
-        if add.__name__ == "add_sums" and not killed:
+    def kill(self, common, given, added):
+        if given[0][0].__name__ == "sums" and not killed:
             killed.append(True)
             kill_one(client)
-        return whole(self, common, given, add, shape)
+        return whole(self, common, given, added)
 
     monkeypatch.setattr(DaskFleet, "_added", kill)
     model = DaskLinearM3L(**PARAMETERS, layout=(3, 1), warm_start=True).fit(PartFiles(folder, dtype=np.float64))
@@ -215,13 +222,13 @@ def put_to_sleep(monkeypatch, moment, sleep_now):
     elif moment == "has sent":  # and the others need what is there
         before(monkeypatch, "finish", sleep_now)
     elif moment == "is to add":  # what is on the other worker
-        before(monkeypatch, "on_home", lambda crew: sleep_now(crew, 1))
+        before(monkeypatch, "on_homes", lambda crew: sleep_now(crew, 1))
     elif moment == "adds":
-        before(monkeypatch, "on_home", lambda crew: Timer(0.002, sleep_now, (crew,)).start())
+        before(monkeypatch, "on_homes", lambda crew: Timer(0.002, sleep_now, (crew,)).start())
     elif moment == "brings the sum":
         before(monkeypatch, "_answer", sleep_now, lambda future, *_: future.key.startswith("add_visits"))
     elif moment == "certifies":
-        before(monkeypatch, "on_home", sleep_now, lambda _, function, *__: function.__name__ == "add_sums", turn=1)
+        before(monkeypatch, "on_homes", sleep_now, lambda calls: calls[0][0].__name__ == "add_sums", turn=1)
     elif moment == "gathers":
         before(monkeypatch, "call", sleep_now, lambda function, *_: function.__name__ == "last_beta", turn=1)
     else:
@@ -229,13 +236,16 @@ def put_to_sleep(monkeypatch, moment, sleep_now):
         before(monkeypatch, "_ask_to_load", sleep_now, turn=1)
 
 
+MOMENTS = ["sends", "has sent", "is to add", "adds", "brings the sum", "certifies", "gathers", "loads"]
+
+
 @pytest.mark.parametrize(
-    "moment", ["sends", "has sent", "is to add", "adds", "brings the sum", "certifies", "gathers", "loads"]
+    ("moment", "layout"), [*((moment, (2, 1)) for moment in MOMENTS), ("is to add", (2, 2)), ("adds", (2, 2))]
 )
-def test_worker_that_sleeps_holds_up_nobody(client, folder, monkeypatch, moment):
+def test_worker_that_sleeps_holds_up_nobody(client, folder, monkeypatch, moment, layout):
     sleep_now = Sleep(client)
     put_to_sleep(monkeypatch, moment, sleep_now)
-    model = DaskLinearM3L(**PARAMETERS, layout=(2, 1), local_passes=10, warm_start=True, straggler_factor=5)
+    model = DaskLinearM3L(**PARAMETERS, layout=layout, local_passes=10, warm_start=True, straggler_factor=5)
     try:
         model.fit(PartFiles(folder, dtype=np.float64))
         assert sleep_now.lasts()

@@ -191,14 +191,19 @@ class Crew:
                 pending.pop(part)
         return lost
 
-    def on_home(self, part: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function on the worker of a part, with futures of any parts; None if a worker is gone, or late."""
-        began, name = monotonic(), function.__name__
-        future = self._submit(self.homes[part], function, *arguments)
-        answers, _ = self._answers({part: future}, None, range(len(self.homes)), self._usual.get(name), SILENCE)
-        if part in answers:
-            self._usual[name] = monotonic() - began
-        return answers.get(part)
+    def on_homes(self, calls: Mapping[int, tuple[Any, ...]]) -> list[Any] | None:
+        """Call a function on the workers of some parts, with futures of any parts; None if a worker is gone, or late.
+
+        ``calls``: for each of these parts the function, the same for all, and its arguments.
+        """
+        began = monotonic()
+        (name,) = {function.__name__ for function, *_ in calls.values()}
+        asked = {part: self._submit(self.homes[part], *call) for part, call in calls.items()}
+        answers, lost = self._answers(asked, None, range(len(self.homes)), self._usual.get(name), SILENCE)
+        if lost:
+            return None
+        self._usual[name] = monotonic() - began
+        return [answers[part] for part in calls]
 
     def gone(self) -> set[int]:
         """Parts whose worker is gone."""

@@ -1,15 +1,16 @@
 """Row parts on a cluster, trained together in rounds: the fleet of estimators/m3l/rounds.py on the workers of Dask.
 
 A part of the fleet is a cell (r, l) of the grid of row parts and label blocks. In a round its worker fetches the state
-from the worker that has it, improves its dual variables, and keeps its change until the next round says what of it
-counts; the worker of the first part adds up the changes of all, in the order of the parts, and only the sum travels to
-the driver. A round in which a worker is lost is void: its parts begin again at zero on other workers, and the driver
-goes on from sums over what is left.
+of its labels from the worker that has it, improves its dual variables, and keeps its change until the next round says
+what of it counts; for each label block, the worker of its first part adds up the changes, in the order of the row
+parts, and only the sum travels to the driver: what belongs to different label blocks never meets on a worker. A round
+in which a worker is lost is void: its parts begin again at zero on other workers, and the driver goes on from sums over
+what is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,15 +40,10 @@ MOST_VOIDS = 4
 
 @dataclass(frozen=True)
 class Cell:
-    """Place of a part in the grid: its number among the row parts, its labels, and whether these are all."""
+    """Place of a part in the grid: its number among the row parts, and its labels."""
 
     row: int
     labels: slice
-    all_labels: bool
-
-    def of(self, table: Any) -> Any:
-        """Return the columns of a state, or the entries of a vector, that belong to the labels; a view."""
-        return table if self.all_labels else table[..., self.labels]
 
 
 @dataclass(frozen=True)
@@ -92,8 +88,8 @@ class DaskFleet:
         self.n_jobs, self.beta = n_jobs, beta
         self.elastic = elastic
         self.slices = row_parts(facts.rows, layout.rows)
-        blocks = label_blocks(facts.n_labels, layout.labels)
-        self.cells = [Cell(row, block, len(blocks) == 1) for row in range(layout.rows) for block in blocks]
+        self.blocks = label_blocks(facts.n_labels, layout.labels)
+        self.cells = [Cell(row, block) for row in range(layout.rows) for block in self.blocks]
         self.bytes = self.voids = 0
 
     def describe(self) -> Sequence[BlockFacts]:
@@ -123,31 +119,59 @@ class DaskFleet:
         """Let every part settle and visit its rows; None if one was lost."""
         self._welcome(order)
         small = replace(order, state=None, scale=None, theta=None)  # type: ignore[arg-type]
-        given = {k: (visit, small, cell, order.part_seed(cell.row)) for k, cell in enumerate(self.cells)}
-        answer = self._added((order.state, order.scale, order.theta), given, add_visits, order.state.shape)
+        given = [(visit, small, order.part_seed(cell.row)) for cell in self.cells]
+        answers = self._added(
+            lambda labels: (_columns(order.state, labels), order.scale, _theta_of(order.theta, labels)),
+            given,
+            lambda labels: (add_visits, order.state[:, labels].shape),
+        )
         self.bytes += order.state.nbytes + 8 * order.state.size
-        return answer if isinstance(answer, RoundAnswer) else None
+        if answers is None:
+            return None
+        return RoundAnswer(
+            change=np.concatenate([one.change for one in answers], axis=1),
+            own=np.sum([one.own for one in answers], axis=0),
+            hinge=np.concatenate([one.hinge for one in answers]),
+            linear=np.concatenate([one.linear for one in answers]),
+            change_linear=np.concatenate([one.change_linear for one in answers]),
+            complete=all(one.complete for one in answers),
+        )
 
     def newton(self, order: NewtonOrder) -> NewtonAnswer | None:
         """Ask every part for what Newton rounds need; None if one was lost."""
         if order.ask == "value":
             self._welcome(order)
-        given = {k: (newton, cell.labels) for k, cell in enumerate(self.cells)}
-        small = replace(order, U=order.U[:0], direction=None)  # all that adding needs, besides the shape
-        answer = self._added(order, given, add_newton, (small, order.U.shape))
-        if not isinstance(answer, NewtonAnswer):
+
+        def added(labels: slice) -> tuple[Any, ...]:
+            own = order.of(labels)
+            return add_newton, replace(own, U=own.U[:0], direction=None), own.U.shape  # all that adding needs
+
+        answers = self._added(order.of, [(newton,)] * len(self.cells), added)
+        if answers is None:
             return None
+        total = NewtonTotals(order)
+        for labels, one in zip(self.blocks, answers, strict=True):
+            total.add(one, labels)
+        answer = total.answer()
         self.bytes += order.U.nbytes + sum(one.nbytes for one in vars(answer).values())
         return answer
 
     def sum(self, committed: int, theta: Array | None, weights: Array) -> FleetSums:
         """Sum afresh over all parts; as often as it takes until none is lost on the way."""
-        given = {k: (sums, committed, cell) for k, cell in enumerate(self.cells)}
         while True:
-            answer = self._added((weights, theta), given, add_sums, weights.T.shape)
+            answers = self._added(
+                lambda labels: (np.ascontiguousarray(weights[labels]), _theta_of(theta, labels)),
+                [(sums, committed)] * len(self.cells),
+                lambda labels: (add_sums, weights[labels].T.shape),
+            )
             self.bytes += 2 * weights.nbytes
-            if isinstance(answer, FleetSums):
-                return answer
+            if answers is not None:
+                break
+        return FleetSums(
+            V=np.concatenate([one.V for one in answers], axis=1),
+            linear=np.concatenate([one.linear for one in answers]),
+            hinge=np.concatenate([one.hinge for one in answers]),
+        )
 
     def close(self) -> None:
         """Parts go with the crew."""
@@ -157,7 +181,7 @@ class DaskFleet:
 
         Those of a part that is lost now are what it begins with, which any later fit may begin with, too.
         """
-        asked = {k: (committed, _part_theta(theta, cell)) for k, cell in enumerate(self.cells)}
+        asked = {k: (committed, _theta_of(theta, cell.labels)) for k, cell in enumerate(self.cells)}
         answers: dict[int, NDArray[Any]] = {}
         while missing := {k: given for k, given in asked.items() if k not in answers}:
             found, lost = self.crew.call(last_beta, missing)
@@ -169,36 +193,54 @@ class DaskFleet:
             rows.setdefault(cell.row, []).append(answers[k])
         return np.concatenate([np.concatenate(parts, axis=1) for _, parts in sorted(rows.items())])
 
-    def _added(self, common: Any, given: dict[int, tuple[Any, ...]], add: Any, shape: tuple[Any, ...]) -> Any:
-        """Ask all parts and add up their answers on the worker of the first one; None, and new lives, if one is lost.
+    def _added(
+        self,
+        common: Callable[[slice], Any],
+        given: Sequence[tuple[Any, ...]],
+        added: Callable[[slice], tuple[Any, ...]],
+    ) -> list[Any] | None:
+        """Ask all parts and add up their answers, for each label block on the worker of its first part.
 
-        ``common`` goes to that worker, too, and the others fetch it from there.
+        ``common(labels)`` goes to that worker, too, and the others fetch it from there; ``given`` says what each part
+        is asked, ``added(labels)`` what adds, and with what besides the answers. None, and new lives, if one is lost.
         """
-        crew = self.crew
-        answer: Any = None
+        crew, count = self.crew, len(self.blocks)
+        columns = [range(b, len(self.cells), count) for b in range(count)]
+        sent: list[Any] = []
+        for labels, parts in zip(self.blocks, columns, strict=True):
+            if crew.homeless() or (arrived := crew.send(common(labels), parts[0])) is None:
+                break
+            sent.append(arrived)
+        asked: dict[int, Any] = {}
+        answers: list[Any] | None = None
         lost: set[int] = set()
-        sent = None if crew.homeless() else crew.send(common, 0)
-        if sent is not None:
-            asked = {k: crew.ask(function, k, sent, *rest) for k, (function, *rest) in given.items()}
+        if len(sent) == count:
+            asked = {k: crew.ask(function, k, sent[k % count], *rest) for k, (function, *rest) in enumerate(given)}
             lost = crew.finish(asked)
             if not lost:
-                answer = crew.on_home(0, add, [asked[k] for k in sorted(asked)], self.cells, shape)
-            if isinstance(answer, list):  # parts that did not have the life they were asked for
-                answer, lost = None, set(answer)
-            if crew.homeless():  # given up while the sum came: it holds, but they have to begin again
-                answer = None
-            crew.drop([*asked.values(), sent])
-        lost = lost or (crew.gone() if answer is None else set())
-        self.voids = self.voids + 1 if answer is None and not lost else 0
+                calls = {}
+                for labels, parts in zip(self.blocks, columns, strict=True):
+                    add, *rest = added(labels)
+                    calls[parts[0]] = (add, [asked[k] for k in parts], *rest)
+                found = crew.on_homes(calls)
+                if found is not None:
+                    # parts that did not have the life they were asked for
+                    lost = {columns[b][row] for b in range(count) if isinstance(found[b], list) for row in found[b]}
+                    answers = None if lost else [found[b] for b in range(count)]
+            if crew.homeless():  # given up while the sums came: they hold, but the parts have to begin again
+                answers = None
+        crew.drop([*asked.values(), *sent])
+        lost = lost or (crew.gone() if answers is None else set())
+        self.voids = self.voids + 1 if answers is None and not lost else 0
         if self.voids >= MOST_VOIDS:
             msg = (
                 f"{self.voids} rounds have failed one after another, though all workers are there. Their logs say why."
             )
             raise FitError(msg)
-        if answer is None:
+        if answers is None:
             crew.lose(lost)
             crew.load()
-        return answer
+        return answers
 
     def _welcome(self, order: RoundOrder | NewtonOrder) -> None:
         """Give parts of workers that have several to workers that have none, with their dual variables."""
@@ -206,7 +248,7 @@ class DaskFleet:
             return
         for part, home in self.crew.moves():
             cell = self.cells[part]
-            answers, lost = self.crew.call(settled_beta, {part: (order.committed, _part_theta(order.theta, cell))})
+            answers, lost = self.crew.call(settled_beta, {part: (order.committed, _theta_of(order.theta, cell.labels))})
             if lost:
                 self.crew.load()
                 continue
@@ -270,19 +312,23 @@ def plan_of(plan: Plan, columns: slice) -> Plan:
     )
 
 
-def _part_theta(theta: Array | None, cell: Cell) -> Array | None:
-    """Return the steps of the labels of a part; with a prior there is one for all."""
-    return theta if theta is None or len(theta) == 1 else np.ascontiguousarray(theta[cell.labels])
+def _columns(table: NDArray[Any], labels: slice) -> NDArray[Any]:
+    return np.ascontiguousarray(table[:, labels])
 
 
-def visit(part: Part, common: tuple[Any, ...], order: RoundOrder, cell: Cell, seed: int) -> Any:
+def _theta_of(theta: Array | None, labels: slice) -> Array | None:
+    """Return the steps of some labels; with a prior there is one for all."""
+    return theta if theta is None or len(theta) == 1 else np.ascontiguousarray(theta[labels])
+
+
+def visit(part: Part, common: tuple[Any, ...], order: RoundOrder, seed: int) -> Any:
     """Settle a part and visit its rows; runs on a worker."""
     state, scale, theta = common
-    if not part.settle(order.committed, _part_theta(theta, cell)):
+    if not part.settle(order.committed, theta):
         return LOST
     rows = part.rows_of
     found = part.visit(
-        cell.of(state)[rows],
+        state[rows],
         scale[rows],
         number=order.number,
         passes=order.passes,
@@ -293,62 +339,62 @@ def visit(part: Part, common: tuple[Any, ...], order: RoundOrder, cell: Cell, se
     return Found(rows, np.asarray(found.change), np.asarray(found.own), by_group, bool(found.complete))
 
 
-def add_visits(found: list[Any], cells: list[Cell], shape: tuple[int, int]) -> RoundAnswer | list[int]:
-    """Add up what all parts have found, in their order; or say which are lost. Runs on a worker."""
-    lost = [k for k, one in enumerate(found) if isinstance(one, str)]
+def add_visits(found: list[Any], shape: tuple[int, int]) -> RoundAnswer | list[int]:
+    """Add up what the parts of some labels have found, in their order; or say which are lost. Runs on a worker."""
+    lost = _lost(found)
     if lost:
         return lost
     change, own = np.zeros(shape), np.zeros(shape[0])
-    groups = len(found[0].by_group[0]) if cells[0].all_labels else shape[1]
-    by_group = np.zeros((3, groups))
-    for one, cell in zip(found, cells, strict=True):
-        cell.of(change)[one.rows_of] += one.change
+    by_group = np.zeros((3, len(found[0].by_group[0])))
+    for one in found:
+        change[one.rows_of] += one.change
         own[one.rows_of] += one.own
-        cell.of(by_group)[...] += one.by_group
+        by_group += one.by_group
     hinge, linear, change_linear = by_group
     return RoundAnswer(change, own, hinge, linear, change_linear, all(one.complete for one in found))
 
 
-def newton(part: Part, order: NewtonOrder, labels: slice) -> Any:
+def newton(part: Part, order: NewtonOrder) -> Any:
     """Settle a part and do what the order asks; runs on a worker."""
-    found = newton_part(part, order.of(labels))
+    found = newton_part(part, order)
     return LOST if found is None else found
 
 
-def add_newton(
-    found: list[Any], cells: list[Cell], asked: tuple[NewtonOrder, tuple[int, int]]
-) -> NewtonAnswer | list[int]:
-    """Add up what all parts have found, in their order; or say which are lost. Runs on a worker."""
-    lost = [k for k, one in enumerate(found) if isinstance(one, str)]
+def add_newton(found: list[Any], order: NewtonOrder, shape: tuple[int, int]) -> NewtonAnswer | list[int]:
+    """Add up what the parts of some labels have found, in their order; or say which are lost. Runs on a worker."""
+    lost = _lost(found)
     if lost:
         return lost
-    order, shape = asked
     total = NewtonTotals(replace(order, U=np.empty(shape)))
-    for one, cell in zip(found, cells, strict=True):
-        total.add(one, cell.labels)
+    for one in found:
+        total.add(one, slice(0, shape[1]))
     return total.answer()
 
 
-def sums(part: Part, common: tuple[Any, ...], committed: int, cell: Cell) -> tuple[Any, FleetSums]:
+def sums(part: Part, common: tuple[Any, ...], committed: int) -> tuple[Any, FleetSums]:
     """Settle a part and sum over its rows afresh; runs on a worker."""
     weights, theta = common
-    some = weights if cell.all_labels else weights[cell.labels]
     rows = part.rows_of
-    found = part.sum(committed, _part_theta(theta, cell), some[:, rows])
+    found = part.sum(committed, theta, weights[:, rows])
     return rows, FleetSums(np.asarray(found.V), np.asarray(found.linear), np.asarray(found.hinge))
 
 
-def add_sums(found: list[Any], cells: list[Cell], shape: tuple[int, int]) -> FleetSums | list[int]:
-    """Add up the sums of all parts, in their order; or say which are lost. Runs on a worker."""
-    lost = [k for k, one in enumerate(found) if isinstance(one, str)]
+def add_sums(found: list[Any], shape: tuple[int, int]) -> FleetSums | list[int]:
+    """Add up the sums of the parts of some labels, in their order; or say which are lost. Runs on a worker."""
+    lost = _lost(found)
     if lost:
         return lost
     total = FleetSums(np.zeros(shape), np.zeros(shape[1]), np.zeros(shape[1]))
-    for (rows, one), cell in zip(found, cells, strict=True):
-        cell.of(total.V)[rows] += one.V
-        cell.of(total.linear)[...] += one.linear
-        cell.of(total.hinge)[...] += one.hinge
+    for rows, one in found:
+        total.V[rows] += one.V
+        total.linear[...] += one.linear
+        total.hinge[...] += one.hinge
     return total
+
+
+def _lost(found: list[Any]) -> list[int]:
+    """Positions of the parts that did not have the life they were asked for."""
+    return [k for k, one in enumerate(found) if isinstance(one, str)]
 
 
 def settled_beta(part: Part, committed: int, theta: Array | None) -> Any:

@@ -73,8 +73,9 @@ class Layout(NamedTuple):
 
 
 def memory_needed(facts: Facts, rows: int, labels: int, newton: bool = False, cells: int = 1) -> int:
-    """Bytes a worker needs for ``cells`` cells of the grid, if it also adds up what all of them have found."""
-    return cells * memory_of_cell(facts, rows, labels, newton) + _memory_to_add(facts, rows, newton)
+    """Bytes a worker needs for ``cells`` cells of the grid, if it also adds up what is found for their labels."""
+    adding = min(cells, labels) * _memory_to_add(facts, rows, labels, newton)
+    return cells * memory_of_cell(facts, rows, labels, newton) + adding
 
 
 def memory_of_cell(facts: Facts, rows: int, labels: int, newton: bool = False) -> int:
@@ -89,22 +90,22 @@ def memory_of_cell(facts: Facts, rows: int, labels: int, newton: bool = False) -
         return int(2 * given + columns * bytes_per_label(share, plan.n_features, single=single, of_cells=of_cells))
     # dual variables and their pending change, in Newton rounds scores and their change
     at_work = item * share * columns * (3 if newton else 2)
-    state = item * (plan.n_features + 1) * (facts.n_labels + 3 * columns)  # as it comes, and of these labels
+    state = item * (plan.n_features + 1) * 4 * columns
     if newton:
         state += 12 * plan.n_features**2 * columns  # systems: as sums, and as they are sent
     return int(2 * -(-given // rows) + at_work + state)
 
 
-def _memory_to_add(facts: Facts, rows: int, newton: bool) -> int:
-    """Bytes of what all parts have found, which meets on one worker, and of its sum."""
+def _memory_to_add(facts: Facts, rows: int, labels: int, newton: bool) -> int:
+    """Bytes of what all row parts have found for a block of labels, which meets on one worker, and of its sum."""
     if rows == 1:
         return 0
-    plan = facts.plan
+    plan, columns = facts.plan, -(-facts.n_labels // labels)
     entries = facts.n_bytes // (rows * plan.dtype.itemsize)
     occurring = min(plan.n_features, entries) + 1
-    added = 8 * facts.n_labels * (rows * occurring + 2 * (plan.n_features + 1))  # the last sums come in double
+    added = 8 * columns * (rows * occurring + 2 * (plan.n_features + 1))  # the last sums come in double
     if newton:
-        added += newton_bytes(plan) * rows + 2 * newton_bytes(plan)
+        added += newton_bytes(plan) * (rows + 2) * columns // facts.n_labels
     return int(added)
 
 
