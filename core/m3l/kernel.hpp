@@ -21,6 +21,7 @@
 //   kernel_coupled.hpp   other R
 
 #include "core/m3l/kernel_rounding.hpp"
+#include "core/m3l/kernel_sums.hpp"
 #include "core/m3l/linear.hpp"
 
 namespace multimargin::m3l {

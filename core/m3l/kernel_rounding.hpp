@@ -6,6 +6,7 @@
 // this. The rounding of the Gram matrix itself stays; what it can do to P is estimated (GramRounding).
 
 #include "core/m3l/kernel_blocks.hpp"
+#include "core/m3l/kernel_updates.hpp"
 
 namespace multimargin::m3l {
 
