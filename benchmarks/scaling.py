@@ -1,8 +1,8 @@
 """How every family grows with rows, features, labels and threads: seconds of complete fits, as a table and a picture.
 
 Generated dense unit rows whose labels follow shared directions (``output_kernels.make_data``). From a common size one
-number is varied at a time. C = 1, relative gap 1e-2, float64; the least of ``--repeats`` runs. The exponent is the
-slope of log seconds against log size: 1 is proportional.
+number is varied at a time; threads on a larger one, where there is something to divide. C = 1, relative gap 1e-2,
+float64; the least of ``--repeats`` runs. The exponent is the slope of log seconds against log size: 1 is proportional.
 
     python benchmarks/scaling.py [--repeats 2] [--picture FILE]
 """
@@ -34,6 +34,7 @@ from multimargin import (
 from multimargin.errors import DecisionWarning
 
 BASE = {"rows": 1000, "features": 100, "labels": 12}
+FOR_THREADS = {"rows": 8000, "features": 200, "labels": 48}
 SIZES = {
     "rows": (500, 1000, 2000, 4000),
     "features": (50, 100, 200, 400),
@@ -63,7 +64,7 @@ def measured(repeats: int, threads: tuple[int, ...]) -> list[dict[str, Any]]:
     for name, make in MODELS.items():
         for axis, sizes in {**SIZES, "threads": threads}.items():
             for value in sizes:
-                size = {**BASE, "rows": 4 * BASE["rows"]} if axis == "threads" else {**BASE, axis: value}
+                size = FOR_THREADS if axis == "threads" else {**BASE, axis: value}
                 spent = fit_seconds(make, size, value if axis == "threads" else 1, repeats)
                 rows.append({"model": name, "axis": axis, "value": value, "seconds": spent})
                 if spent > PATIENCE:

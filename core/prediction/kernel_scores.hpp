@@ -179,23 +179,21 @@ class KernelScores final : public ScoreSource<T> {
     void prepare_support(int threads, Control& control) {
         const auto& z = *model_.support;
         const Index cols = z.cols();
-        std::vector<T> centred;
         const T* rows = z.data();
         if (model_.kind == KernelKind::rbf && support_ > 0) {
             std::vector<double> mean(static_cast<std::size_t>(cols), 0.0);
             for (Index s = 0; s < support_; ++s)
                 for (Index j = 0; j < cols; ++j) mean[static_cast<std::size_t>(j)] += double{rows[s * cols + j]};
             for (double sum : mean) centre_.push_back(static_cast<T>(sum / static_cast<double>(support_)));
-            centred.assign(rows, rows + support_ * cols);
+            std::vector<T> row(static_cast<std::size_t>(cols));
             for (Index s = 0; s < support_; ++s) {
-                T* row = centred.data() + s * cols;
-                for (Index j = 0; j < cols; ++j) row[j] -= centre_[static_cast<std::size_t>(j)];
-                lengths_[static_cast<std::size_t>(s)] = length({row, cols});
+                for (Index j = 0; j < cols; ++j)
+                    row[static_cast<std::size_t>(j)] = rows[s * cols + j] - centre_[static_cast<std::size_t>(j)];
+                lengths_[static_cast<std::size_t>(s)] = length({row.data(), cols});
             }
-            rows = centred.data();
         }
         support_panels_.emplace_back(StridedRows<T>(rows, support_, cols, cols, 1), nullptr, dense_panel_chunks,
-                                     threads, control);
+                                     threads, control, centre_.empty() ? nullptr : centre_.data());
     }
     void measure_columns() {
         if (model_.kind != KernelKind::rbf) return;

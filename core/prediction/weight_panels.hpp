@@ -28,8 +28,10 @@ inline constexpr int dense_panel_chunks = 3;
 template <std::floating_point T>
 class WeightPanels {
   public:
-    // weights: labels x features; intercept: of the labels, or null for none
-    WeightPanels(const StridedRows<T>& weights, const T* intercept, int widest, int threads, Control& control)
+    // weights: labels x features; intercept: of the labels, or null for none; centre: what is taken off the weights of
+    // each feature, or null for nothing
+    WeightPanels(const StridedRows<T>& weights, const T* intercept, int widest, int threads, Control& control,
+                 const T* centre = nullptr)
         : labels_(weights.rows()),
           features_(weights.cols()),
           chunks_(chunks_for(labels_, lanes<T>)),
@@ -43,7 +45,8 @@ class WeightPanels {
             for (Index l = 0; l < labels_; ++l) {
                 T* place = place_of(l);
                 const Index step = Index{width_at(l)} * lanes<T>;
-                for (Index j = first; j < last; ++j) place[j * step] = weights.at(l, j);
+                for (Index j = first; j < last; ++j)
+                    place[j * step] = centre ? weights.at(l, j) - centre[j] : weights.at(l, j);
             }
         });
         if (intercept)

@@ -82,9 +82,9 @@ class KernelCertifier:
             weights = duals if self.forms is None else self.forms.apply(duals)
         alike = weights is not None and np.array_equal(weights, A)
         hinge, products, square = self._products(A, w, None if alike else duals, weights)
-        if duals is not None and alike:
-            square = float(np.vdot(duals, products))
         norm = self._norm(A, products)
+        if duals is not None and alike:
+            square = norm if self.forms is None else float(np.vdot(duals, products))
         shift = self._norm(w[None], w[None]) / self.bias if self.bias > 0 else 0.0
         dual = None if duals is None else linear - 0.5 * (square + self.bias * self._shift(duals))
         return Bounds(0.5 * (norm + shift) + hinge, dual)
@@ -127,7 +127,7 @@ class KernelCertifier:
 
         For the latter, a symmetric K is used above the diagonal only.
         """
-        n_labels, n_used = self.problem.labels.n_labels, len(self.support)
+        n_used = len(self.support)
         others = np.setdiff1d(np.flatnonzero(self.problem.costs.row > 0), self.support)
         panel = _panel(A)
         own = None if duals is None else _panel(duals)
@@ -164,13 +164,13 @@ class KernelCertifier:
             square += part
         for _, lost in self._in_order(of_others, len(others)):
             hinge += lost
-        for rows in _blocks(n_used, _limited(BLOCK_BYTES // (8 * n_labels))):
-            hinge += loss(self.support[rows], at_support[rows])
+        for _, lost in self._in_order(lambda block: loss(self.support[block], at_support[block]), n_used):
+            hinge += lost
         return hinge, at_support, square
 
     def _block_size(self) -> int:
         """Rows of a block of kernel values."""
-        return _limited(BLOCK_BYTES // (8 * max(len(self.support), 1)))
+        return min(max(BLOCK_BYTES // (8 * max(len(self.support), 1)), 16), BLOCK_ROWS)
 
     def _in_order(self, task: Callable[[slice], T], n: int) -> Iterator[tuple[slice, T]]:
         """Results for blocks of rows, computed on all threads a few ahead, one after the other."""
@@ -253,10 +253,6 @@ class _Rooms:
 
 def _shaped(room: Array, rows: int, columns: int) -> Array:
     return room[: rows * columns].reshape(rows, columns)
-
-
-def _limited(size: int) -> int:
-    return min(max(size, 16), BLOCK_ROWS)
 
 
 def _blocks(n: int, size: int) -> list[slice]:
