@@ -24,7 +24,7 @@ from multimargin.estimators.contract import (
     WarmStart,
     suits_single,
 )
-from multimargin.estimators.m3l.base import M3L, M3LTask, Prior
+from multimargin.estimators.m3l.base import M3L, M3LTask, Prior, blas_for_prior
 from multimargin.estimators.m3l.label_blocks import Found, Pruning, bounds_in_blocks, check_room, solve_in_blocks
 from multimargin.estimators.m3l.linear_problem import linear_problem
 from multimargin.estimators.monitor import Monitor
@@ -202,15 +202,16 @@ class LinearM3L(M3L, LinearModel):
         return None if self.memory_limit is None else parse_bytes(self.memory_limit)
 
     def _solve(self, task: M3LTask, last: WarmStart | None, monitor: Monitor) -> Model:
-        return solve_in_blocks(
-            task,
-            lambda part, told: self._solve_labels(part, last, told),
-            monitor,
-            bias=self._constant_feature(),
-            limit=self._memory(),
-            prune=self.prune,
-            time_limit=self.time_limit,
-        )
+        with blas_for_prior(task.problem.prior, task.problem.labels.n_labels):
+            return solve_in_blocks(
+                task,
+                lambda part, told: self._solve_labels(part, last, told),
+                monitor,
+                bias=self._constant_feature(),
+                limit=self._memory(),
+                prune=self.prune,
+                time_limit=self.time_limit,
+            )
 
     def _solve_labels(self, task: M3LTask, last: WarmStart | None, monitor: Monitor) -> Found:
         problem = task.problem
