@@ -2,7 +2,8 @@
 
 Generated dense unit rows whose labels follow shared directions (``output_kernels.make_data``). From a common size one
 number is varied at a time; threads on a larger one, where there is something to divide. C = 1, relative gap 1e-2,
-float64; the least of ``--repeats`` runs, more of short ones. The exponent is the slope of log seconds against log size: 1 is proportional.
+float64; the least of ``--repeats`` runs, more of short ones. The exponent is the slope of log seconds against log size:
+1 is proportional.
 
     python benchmarks/scaling.py [--repeats 2] [--picture FILE]
 """
