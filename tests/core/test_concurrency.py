@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from sklearn.base import clone
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from multimargin import LinearM3L
 from multimargin.estimators import REGISTRY
 from multimargin.kernels import one_blas_thread
 
@@ -126,10 +127,29 @@ def test_an_exception_in_a_worker_pool_is_that_of_the_fit(Estimator, problem):
         assert all(isinstance(future.exception(), ZeroDivisionError) for future in futures)
 
 
+@pytest.fixture
+def several_blas_threads():
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
 def blas_threads():
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
+@pytest.mark.usefixtures("several_blas_threads")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_prior_leaves_blas_one_thread_during_a_fit(rng, n_jobs):
+    X, Y = rng.normal(size=(60, 5)), rng.integers(0, 2, size=(60, 4))
+    before, seen = blas_threads(), []
+    model = LinearM3L(prior="labels", n_jobs=n_jobs, random_state=0, callback=lambda _: seen.append(blas_threads()))
+    model.fit(X, Y)
+    assert seen
+    assert all(threads == {1} for threads in seen)
+    assert blas_threads() == before
+
+
+@pytest.mark.usefixtures("several_blas_threads")
 def test_the_limit_of_blas_threads_outlives_the_fit_that_set_it():
     """The first of two enters and leaves while the second is inside."""
     before, entered, left, seen = blas_threads(), threading.Event(), threading.Event(), []
@@ -150,4 +170,4 @@ def test_the_limit_of_blas_threads_outlives_the_fit_that_set_it():
         left.set()
         waiting.result()
     assert seen == [{1}]
-    assert blas_threads() == before
+    assert blas_threads() == before == {2}
