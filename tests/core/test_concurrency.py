@@ -170,4 +170,5 @@ def test_the_limit_of_blas_threads_outlives_the_fit_that_set_it():
         left.set()
         waiting.result()
     assert seen == [{1}]
-    assert blas_threads() == before == {2}
+    assert blas_threads() == before
+    assert 2 in before  # other packages may bring a BLAS of one thread
